@@ -1,0 +1,162 @@
+"""GPU or interpreter: what this machine has, what it can do, and the plain sentence when it cannot."""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import asdict, dataclass
+from importlib import metadata
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a check runs on.
+
+    device:  "cuda" (which PyTorch also calls an AMD GPU), "xpu", or "cpu" for the interpreter.
+    name:    the GPU's name, or "CPU, Triton interpreter".
+    target:  as "sm_90" or "gfx942"; empty without a GPU.
+    """
+
+    device: str
+    name: str
+    target: str
+    torch: str
+    triton: str
+    numpy: str
+    python: str
+
+    def as_data(self) -> dict[str, str]:
+        return asdict(self)
+
+
+def use_interpreter() -> None:
+    """Make this process run kernels on the CPU. Call it before anything imports triton."""
+    os.environ["TRITON_INTERPRET"] = "1"
+
+
+def version(package: str) -> str:
+    """The installed version, or "not installed"."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def gpu_device() -> str:
+    """"cuda" or "xpu" if PyTorch sees a GPU, else ""."""
+    import torch
+
+    if torch.cuda.is_available():
+        return "cuda"
+    if hasattr(torch, "xpu") and torch.xpu.is_available():
+        return "xpu"
+    return ""
+
+
+def gpu_seen_by_driver() -> bool:
+    """Whether a GPU's driver is loaded, found without importing torch (which takes seconds)."""
+    return any(os.path.exists(path) for path in ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg", "/dev/dri/renderD128"))
+
+
+def describe(device: str) -> Machine:
+    """The machine as seen from this process. device: "cpu", "cuda" or "xpu"."""
+    name, target = "CPU, Triton interpreter", ""
+    if device != "cpu":
+        import torch
+
+        name = getattr(torch, device).get_device_name()
+        target = gpu_target(device)
+    return Machine(device, name, target, version("torch"), version("triton"), version("numpy"),
+                   platform.python_version())
+
+
+def gpu_target(device: str) -> str:
+    """The architecture of the GPU at hand, as "sm_90" or "gfx942"."""
+    import torch
+
+    if device != "cuda":
+        return ""
+    properties = torch.cuda.get_device_properties()
+    if torch.version.hip:
+        return properties.gcnArchName.split(":")[0]
+    return f"sm_{properties.major}{properties.minor}"
+
+
+def repair_interpreter() -> None:
+    """Make the interpreter of this Triton work here, where a known fault has a known remedy.
+
+    - triton 3.6 with NumPy 2.4 or later: a range() with run-time bounds fails with "only
+      0-dimensional arrays can be converted" (triton issue 9171). The index of a tensor is taken
+      from its single element instead.
+    - an autotuned kernel asks a GPU driver for timings. Without one, the first configuration is used.
+    """
+    import numpy
+    from triton.runtime import interpreter
+
+    patch_tensor = interpreter._patch_lang_tensor
+
+    def patched(tensor, *scope):
+        patch_tensor(tensor, *scope)
+        def index(self):
+            return int(self.handle.data.item())
+        if scope:
+            scope[0].set_attr(tensor, "__index__", index)
+        else:
+            tensor.__index__ = index
+
+    interpreter._patch_lang_tensor = patched
+    use_first_configuration()
+    numpy.seterr(all="ignore")  # a GPU does not warn about inf - inf either
+
+
+def use_first_configuration() -> None:
+    """Let autotuned kernels run with their first configuration, untimed."""
+    from triton.runtime.autotuner import Autotuner
+
+    def run(self, *args, **kwargs):
+        self.nargs = dict(zip(self.arg_names, args, strict=False))
+        config = self.prune_configs(kwargs)[0]
+        if config.pre_hook is not None:
+            config.pre_hook({**self.nargs, **kwargs, **config.all_kwargs()})
+        self.best_config = config
+        return self.fn.run(*args, **kwargs, **config.all_kwargs())
+
+    Autotuner.run = run
+
+
+# Messages of the tools that a learner may meet, and what to do. (a part of the text, the sentence)
+KNOWN_PROBLEMS = (
+    ("Failed to find C compiler",
+     "Triton builds a small launcher and needs a C compiler: install gcc (apt install build-essential) or set CC."),
+    ("Python.h: No such file",
+     f"Triton's launcher needs Python's headers: install python{platform.python_version_tuple()[0]}."
+     f"{platform.python_version_tuple()[1]}-dev."),
+    ("libcuda.so cannot found",
+     "The GPU driver's library was not found. On WSL it is in /usr/lib/wsl/lib; elsewhere set TRITON_LIBCUDA_PATH."),
+    ("cannot find -lcuda",
+     "The GPU driver's library was not found. On WSL it is in /usr/lib/wsl/lib; elsewhere set TRITON_LIBCUDA_PATH."),
+    ("device kernel image is invalid",
+     "The GPU driver is older than this Triton, or the cache is from another GPU: update the driver, or delete "
+     "~/.triton/cache."),
+    ("is not defined for option 'gpu-name'",
+     "This GPU is newer than this Triton knows: a newer torch with its triton will do."),
+    ("too old to be supported by the triton GPU compiler",
+     "This GPU is too old for Triton. Everything but the timings works with --device cpu."),
+    ("out of resource: shared memory",
+     "The tile needs more shared memory than this GPU has: use smaller blocks or fewer stages."),
+    ("CUDA out of memory",
+     "The GPU's memory is full: close what else uses it, or run with --device cpu."),
+    ("Permission denied: '/.triton",
+     "The home directory is not writable: set TRITON_CACHE_DIR to a folder that is."),
+    ("GLIBCXX_",
+     "The system's C++ library is too old for this torch: a newer distribution or conda's libstdcxx-ng helps."),
+    ("0 active drivers",
+     "No GPU driver was found, and something asked for one. Kernels run without it; do_bench and autotune do not."),
+    ("No module named 'numpy'",
+     "The interpreter needs NumPy: pip install numpy."),
+)
+
+
+def known_problem(text: str) -> str:
+    """The plain sentence for a tool's error message, or "" if it is not a known one."""
+    return next((sentence for part, sentence in KNOWN_PROBLEMS if part in text), "")

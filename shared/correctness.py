@@ -1,0 +1,320 @@
+"""Runs one case of an exercise and says whether the result is right.
+
+The truth is the function's PyTorch reference in float64. What is allowed is
+
+    4 * (the largest error of the same reference in the case's dtype, on the same input)
+    + 4 * u(dtype) * |truth| + 16 * u(float32) * magnitude
+
+with u the unit roundoff: a result may be rounded a few times in its dtype and a dozen times in
+float32 on the way. `magnitude` is |truth|, or, for sums, the sum of what is added in absolute
+value, since rounding in any order of summation is proportional to that (N. Higham, "The accuracy
+of floating point summation", SIAM J. Sci. Comput. 14, 1993). Nothing is tuned by hand.
+"""
+
+from __future__ import annotations
+
+import math
+import traceback
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+
+import torch
+
+from shared.buffers import Guarded, GuardedAllocations
+from shared.exercise import Case, Function
+from shared.inputs import make_inputs
+from shared.memory import AccessError, Finding, Recorder
+
+_SLICE = 1 << 24  # outputs larger than this are compared in slices along the first axis
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How far a result is from the truth. Counts are of elements; index is of the first wrong one."""
+
+    wrong: int
+    total: int
+    index: tuple[int, ...]
+    got: float
+    expected: float
+    error: float
+    allowed: float
+    unexpected_nan: int
+    missing_nan: int
+
+    @property
+    def text(self) -> str:
+        """One sentence with the numbers."""
+        where = f"[{', '.join(map(str, self.index))}]" if self.index else ""
+        head = f"{self.wrong:,} of {self.total:,} elements wrong; out{where} is {self.got:.6g}, "
+        head += f"should be {self.expected:.6g}"
+        if math.isfinite(self.error):
+            return f"{head} (error {self.error:.1e}, allowed {self.allowed:.1e})"
+        if self.unexpected_nan:
+            return f"{head}; {self.unexpected_nan:,} are NaN and should not be"
+        return head
+
+
+@dataclass
+class Outcome:
+    """What one case came to.
+
+    kind:     "ok", "wrong", "raised", "contract" (a wrong type, shape, dtype or device, a changed
+              input, an argument not refused), "memory" (out of bounds, a race) or "skipped".
+    text:     one sentence for a person.
+    outputs:  what the function returned, as a tuple, if it returned tensors.
+    """
+
+    kind: str
+    text: str = ""
+    outputs: tuple[torch.Tensor, ...] = ()
+    comparison: Comparison | None = None
+    finding: Finding | None = None
+    error: str = ""
+    line: int = 0
+
+    @property
+    def passed(self) -> bool:
+        return self.kind in ("ok", "skipped")
+
+    def as_data(self) -> dict:
+        """Plain data for the verdict; NaN and infinity as words."""
+        data = {"status": self.kind, "message": self.text}
+        if self.comparison is not None:
+            data["numbers"] = {k: _finite(v) for k, v in asdict(self.comparison).items()}
+        if self.finding is not None:
+            data["finding"] = asdict(self.finding)
+        if self.line:
+            data["line"] = self.line
+        return data
+
+
+def _finite(value):
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return list(value) if isinstance(value, tuple) else value
+
+
+class Expectation:
+    """The truth for one case's inputs, kept so that several candidates can be held against it."""
+
+    def __init__(self, function: Function, inputs: Mapping[str, torch.Tensor]):
+        self.function = function
+        self.inputs = inputs
+
+    def judge(self, outputs: tuple[torch.Tensor, ...]) -> Comparison | None:
+        """Compare all outputs; returns the first one's comparison that is wrong, or None.
+
+        Raises ValueError if an output's shape is not the expected one.
+        """
+        rows = outputs[0].shape[0] if outputs[0].dim() else 1
+        step = rows if outputs[0].numel() <= _SLICE else max(1, _SLICE * rows // outputs[0].numel())
+        for start in range(0, max(rows, 1), max(step, 1)):
+            part = {
+                name: tensor[start:start + step] if step < rows and tensor.dim() and tensor.shape[0] == rows else tensor
+                for name, tensor in self.inputs.items()
+            }
+            whole = step >= rows
+            truths, allowed = self._bounds(part)
+            for output, truth, bound in zip(outputs, truths, allowed, strict=True):
+                piece = output if whole else output[start:start + step]
+                comparison = compare(piece, truth, bound, start=0 if whole else start)
+                if comparison is not None:
+                    return comparison
+        return None
+
+    def _bounds(self, inputs):
+        doubles = [t.double() for t in inputs.values()]
+        truths = as_tuple(self.function.reference(*doubles))
+        own = as_tuple(self.function.reference(*inputs.values()))
+        allowed = []
+        for truth, rounded in zip(truths, own, strict=True):
+            magnitude = truth.abs() if self.function.magnitude is None else self.function.magnitude(*doubles)
+            roundoff = torch.finfo(rounded.dtype).eps / 2
+            difference = (rounded.double() - truth).abs()
+            difference = difference[torch.isfinite(difference)]
+            largest = float(difference.max()) if difference.numel() else 0.0
+            allowed.append(4 * largest + 4 * roundoff * truth.abs() + 16 * 2.0**-24 * magnitude)
+        return [t.to(r.dtype).double() if not _all_fit(t, r.dtype) else t
+                for t, r in zip(truths, own, strict=True)], allowed
+
+    def bounds(self) -> list[torch.Tensor]:
+        """What is allowed around the truth, for each output."""
+        return self._bounds(self.inputs)[1]
+
+    def shapes(self) -> tuple[tuple[torch.Size, torch.dtype], ...]:
+        """Shape and dtype of each expected output, found without large tensors."""
+        metas = [t.to("meta") for t in self.inputs.values()]
+        return tuple((o.shape, o.dtype) for o in as_tuple(self.function.reference(*metas)))
+
+
+def _all_fit(truth: torch.Tensor, dtype: torch.dtype) -> bool:
+    finite = truth[torch.isfinite(truth)]
+    return finite.numel() == 0 or float(finite.abs().max()) < torch.finfo(dtype).max
+
+
+def compare(got: torch.Tensor, truth: torch.Tensor, allowed: torch.Tensor, start: int = 0) -> Comparison | None:
+    """None if every element of `got` is within `allowed` of `truth`, else what is wrong.
+
+    NaN must stand exactly where the truth has NaN, infinities must be equal.
+    start: the first row's number, for an output compared in slices.
+    """
+    got = got.detach().double()
+    error = (got - truth).abs()
+    right = (error <= allowed) | (got == truth) | (torch.isnan(got) & torch.isnan(truth))
+    if bool(right.all()):
+        return None
+    wrong = torch.nonzero(~right)
+    index = tuple(int(i) for i in wrong[0])
+    worst = tuple(index) if index else ()
+    shown = (worst[0] + start, *worst[1:]) if worst else ()
+    bound = allowed.expand_as(truth)
+    return Comparison(
+        wrong=wrong.shape[0] if index else 1, total=got.numel(), index=shown,
+        got=float(got[worst]), expected=float(truth[worst]), error=float(error[worst]), allowed=float(bound[worst]),
+        unexpected_nan=int((torch.isnan(got) & ~torch.isnan(truth)).sum()),
+        missing_nan=int((~torch.isnan(got) & torch.isnan(truth)).sum()),
+    )
+
+
+def as_tuple(result) -> tuple:
+    return tuple(result) if isinstance(result, tuple | list) else (result,)
+
+
+def run_case(function: Function, call: Callable, case: Case, device: str, seed: int,
+             source: str = "", recorder: Recorder | None = None) -> Outcome:
+    """Call `call` on the case's inputs and judge what comes back.
+
+    source:   the file under test, to find the line of an error.
+    recorder: given in the interpreter; its findings become the outcome's.
+    """
+    try:
+        guarded = make_inputs(function, case, device, seed)
+    except (RuntimeError, MemoryError) as error:
+        return Outcome("skipped", f"this machine has too little memory for it ({first_line(error)})")
+    inputs = {name: g.view for name, g in guarded.items()}
+    if case.refuses:
+        return _run_refusal(call, case, inputs)
+
+    expectation = Expectation(function, inputs)
+    outcome = _call_and_judge(call, guarded, expectation, source, recorder)
+    if outcome.kind == "ok" and case.again:
+        kept = [t.clone() for t in outcome.outputs]
+        others = make_inputs(function, case, device, seed + 1)
+        second = _call_and_judge(call, others, Expectation(function, {n: g.view for n, g in others.items()}),
+                                 source, recorder)
+        if second.kind != "ok":
+            second.text = f"a second call, with other values: {second.text}"
+            return second
+        if not all(torch.equal(a, b) for a, b in zip(kept, outcome.outputs, strict=True)):
+            return Outcome("contract", "the second call changed what the first call had returned: "
+                           "each call needs an output of its own")
+    return outcome
+
+
+def call_observed(call: Callable, inputs: list[torch.Tensor], recorder: Recorder | None):
+    """Call with guarded allocations and, in the interpreter, observed accesses.
+
+    Returns (result, the allocations made).
+    """
+    allocations = GuardedAllocations()
+    with recorder.watching() if recorder is not None else nullcontext(), allocations:
+        result = call(*inputs)
+    if inputs and inputs[0].device.type != "cpu":
+        getattr(torch, inputs[0].device.type).synchronize()
+    return result, allocations.made
+
+
+def _call_and_judge(call, guarded: Mapping[str, Guarded], expectation: Expectation, source: str,
+                    recorder: Recorder | None) -> Outcome:
+    inputs = [g.view for g in guarded.values()]
+    try:
+        result, made = call_observed(call, inputs, recorder)
+    except Exception as error:  # whatever a learner's code raises is a verdict, not our failure
+        return outcome_of_error(error, source)
+    outcome = _check_contract(result, inputs, expectation)
+    if outcome is None:
+        outputs = as_tuple(result)
+        damage = next((text for g in [*guarded.values(), *made] if (text := g.damage())), "")
+        if damage:
+            outcome = Outcome("contract", damage, outputs)
+        elif recorder is not None and recorder.findings:
+            finding = recorder.findings[0]
+            outcome = Outcome("memory", finding.text, outputs, finding=finding, line=finding.line)
+        else:
+            comparison = expectation.judge(outputs) if outputs[0].numel() else None
+            if comparison is None:
+                return Outcome("ok", outputs=outputs)
+            outcome = Outcome("wrong", comparison.text, outputs, comparison)
+            missing = recorder.never_written(outputs[0]) if recorder is not None else 0
+            if missing:
+                outcome.text = f"{missing:,} of {outputs[0].numel():,} elements were never written. " + outcome.text
+    return outcome
+
+
+def _check_contract(result, inputs, expectation: Expectation) -> Outcome | None:
+    expected = expectation.shapes()
+    name = expectation.function.name
+    if result is None:
+        return Outcome("contract", f"{name} returned None. Is its `return` missing?")
+    if result is Ellipsis:
+        return Outcome("contract", f"{name} returned `...`.")
+    results = as_tuple(result)
+    if len(results) != len(expected):
+        return Outcome("contract", f"{name} returned {len(results)} values, {len(expected)} are expected.")
+    for position, (value, (shape, dtype)) in enumerate(zip(results, expected, strict=True)):
+        what = f"{name} returned" if len(expected) == 1 else f"result {position + 1} of {name} is"
+        if type(value) is not torch.Tensor:
+            return Outcome("contract", f"{what} a {type(value).__name__}, a tensor is expected.")
+        if value.shape != shape:
+            return Outcome("contract", f"{what} a tensor of shape {tuple(value.shape)}, {tuple(shape)} is expected.")
+        if value.dtype != dtype:
+            return Outcome("contract", f"{what} {_plain(value.dtype)}, {_plain(dtype)} is expected: "
+                           "the result has the input's dtype.")
+        if value.device != inputs[0].device:
+            return Outcome("contract", f"{what} a tensor on {value.device}, the inputs are on {inputs[0].device}.")
+        for tensor in inputs:
+            if value.numel() and value.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr():
+                return Outcome("contract", f"{what} an input, or a view of one: the result needs memory of its own.")
+    return None
+
+
+def _run_refusal(call, case: Case, inputs) -> Outcome:
+    try:
+        call(*inputs.values())
+    except (ValueError, TypeError) as error:
+        if case.refuses in str(error):
+            return Outcome("ok")
+        return Outcome("contract", f"{type(error).__name__} is right for {case.refuses} {case.values}, but its message "
+                       f"does not name {case.refuses}: {first_line(error)}")
+    except Exception as error:
+        return Outcome("contract", f"{case.refuses} {case.values} must raise ValueError or TypeError, "
+                       f"it raised {type(error).__name__}: {first_line(error)}")
+    return Outcome("contract", f"{case.refuses} {case.values} does not fit: the call must raise ValueError or "
+                   f"TypeError and name {case.refuses}, and it returned")
+
+
+def outcome_of_error(error: BaseException, source: str) -> Outcome:
+    """An exception as an outcome, with the last line of `source` that it passed through."""
+    while type(error).__name__ == "InterpreterError" and error.__cause__ is not None:
+        error = error.__cause__
+    if isinstance(error, AccessError):
+        return Outcome("memory", error.finding.text, finding=error.finding, line=error.finding.line)
+    line, chain = 0, error
+    while chain is not None and not line:
+        frames = [f for f in traceback.extract_tb(chain.__traceback__) if f.filename == source]
+        line = frames[-1].lineno or 0 if frames else 0
+        chain = chain.__cause__ or chain.__context__
+    return Outcome("raised", f"{type(error).__name__}: {first_line(error)}", error=f"{type(error).__name__}: {error}",
+                   line=line)
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message that says something."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else "(no message)"
+
+
+def _plain(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

@@ -1,0 +1,336 @@
+"""From failed cases to the likely cause.
+
+Each of a lesson's mistakes is a small edit of its solution. The edited solutions run on the cases
+that failed: if one gives what the learner's kernel gave, and does not fail a case that the
+learner's kernel passed, it is the cause. Where none fits, general patterns are tried. Where
+nothing fits, nothing is said: a guess would send a learner the wrong way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+
+from shared import correctness, source
+from shared.buffers import Guarded
+from shared.correctness import Expectation, Outcome, compare
+from shared.exercise import Case, Exercise, Function, Mistake
+from shared.inputs import make_inputs
+from shared.memory import Recorder
+
+_MOST_CASES = 6  # failed cases on which the edited solutions are tried
+_WRAPPED = 1 << 30  # an offset this far out is no slip of a mask
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A likely cause, ready to be told.
+
+    kind: "mistake" (an edited solution gave the same) or "pattern" (the result looks like it).
+    todo, line: 0 if it belongs to none, or the place is not known.
+    """
+
+    kind: str
+    name: str
+    says: str
+    look: str = ""
+    todo: int = 0
+    line: int = 0
+
+    def as_data(self) -> dict:
+        return asdict(self)
+
+
+@dataclass
+class _Run:
+    function: Function
+    call: Callable
+    number: int
+    case: Case
+    outcome: Outcome
+
+
+class Trial:
+    """Collects the outcomes of a check and finds what they have in common.
+
+    solution: the text of the lesson's solution. path: the file under test. folder: for edited copies.
+    """
+
+    def __init__(self, exercise: Exercise, solution: str, path: str, device: str, folder: str):
+        self.exercise = exercise
+        self.solution = solution
+        self.path = path
+        self.device = device
+        self.folder = Path(folder)
+        self.runs: list[_Run] = []
+        self._modules: dict[str, object] = {}
+
+    def recorder(self, source_path: str = "", fill_undefined: bool = True) -> Recorder | None:
+        """An observer for one case; None on a GPU, where accesses cannot be seen."""
+        if self.device != "cpu":
+            return None
+        return Recorder(source_path or self.path, fill_undefined=fill_undefined)
+
+    def add(self, function: Function, call: Callable, number: int, case: Case, outcome: Outcome) -> None:
+        self.runs.append(_Run(function, call, number, case, outcome))
+
+    @property
+    def failed(self) -> list[_Run]:
+        return [run for run in self.runs if not run.outcome.passed]
+
+    def causes(self) -> list[Cause]:
+        """The mistakes that explain most of the failed cases; if none does, the patterns that fit."""
+        if not self.failed:
+            return []
+        named = [self._cause(mistake) for mistake in self._matching()]
+        if named:
+            return named
+        found = [cause for run in self._sample() for cause in patterns(run.outcome, run, self)]
+        return list(dict.fromkeys(found))[:2]
+
+    def _sample(self) -> list[_Run]:
+        """Failed cases to look at: of each function and kind of failure some, the small ones first."""
+        def size(run: _Run) -> int:
+            total = 1
+            for n in run.case.shape:
+                total *= n
+            return total
+
+        kinds: dict[tuple[str, str], list[_Run]] = {}
+        for run in sorted(self.failed, key=size):
+            kinds.setdefault((run.function.name, run.outcome.kind), []).append(run)
+        sample, position = [], 0
+        while len(sample) < _MOST_CASES and any(position < len(group) for group in kinds.values()):
+            sample += [group[position] for group in kinds.values() if position < len(group)]
+            position += 1
+        return sample[:_MOST_CASES]
+
+    def _matching(self) -> list[Mistake]:
+        sample = self._sample()
+        scores: dict[str, int] = {}
+        for mistake in self.exercise.mistakes:
+            score = sum(self._same(mistake, run) for run in sample)
+            if score and not self._contradicted(mistake):
+                scores[mistake.name] = score
+        best = max(scores.values(), default=0)
+        return [m for m in self.exercise.mistakes if best and scores.get(m.name) == best]
+
+    def _contradicted(self, mistake: Mistake) -> bool:
+        """Whether the mistake breaks a case that the code under test passes."""
+        for run in self.runs:
+            if run.outcome.kind == "ok" and not self._run_mistake(mistake, run).passed:
+                return True
+        return False
+
+    def _run_mistake(self, mistake: Mistake, run: _Run) -> Outcome:
+        path, module = self._edited(mistake)
+        if isinstance(module, Exception):
+            return correctness.outcome_of_error(module, path)
+        call = getattr(module, run.function.name)
+        return correctness.run_case(run.function, call, run.case, self.device, run.number, path,
+                                    self.recorder(path))
+
+    def _same(self, mistake: Mistake, run: _Run) -> bool:
+        theirs, ours = self._run_mistake(mistake, run), run.outcome
+        if theirs.kind != ours.kind:
+            return False
+        if ours.kind == "memory":
+            a, b = theirs.finding, ours.finding
+            if abs(a.offset) >= _WRAPPED and abs(b.offset) >= _WRAPPED:
+                return (a.kind, a.access) == (b.kind, b.access)
+            return (a.kind, a.access, a.offset) == (b.kind, b.access, b.offset)
+        if ours.kind == "raised":
+            return theirs.error[:80] == ours.error[:80]
+        if ours.kind == "contract":
+            return theirs.text == ours.text
+        return self._equal_outputs(theirs, run)
+
+    def _equal_outputs(self, theirs: Outcome, run: _Run) -> bool:
+        inputs = {n: g.view for n, g in make_inputs(run.function, run.case, self.device, run.number).items()}
+        expectation = Expectation(run.function, inputs)
+        for output, other, bound in zip(run.outcome.outputs, theirs.outputs, expectation.bounds(), strict=True):
+            roundoff = 8 * torch.finfo(output.dtype).eps
+            if compare(output, other.double(), bound + roundoff * other.double().abs()) is not None:
+                return False
+        return True
+
+    def _edited(self, mistake: Mistake):
+        if mistake.name not in self._modules:
+            from shared.worker import load_module
+
+            path = self.folder / f"mistake_{len(self._modules)}.py"
+            path.write_text(edited(self.solution, mistake), encoding="utf-8")
+            try:
+                module = load_module(str(path), path.stem)
+            except Exception as error:
+                module = error
+            self._modules[mistake.name] = (str(path), module)
+        return self._modules[mistake.name]
+
+    def _cause(self, mistake: Mistake) -> Cause:
+        try:
+            line = source.read(Path(self.path)).todo_line(mistake.todo) if mistake.todo else 0
+        except (OSError, UnicodeDecodeError):
+            line = 0
+        found = next((run.outcome.line for run in self.failed if run.outcome.line), 0)
+        return Cause("mistake", mistake.name, mistake.says, mistake.look, mistake.todo, found or line)
+
+
+def edited(solution: str, mistake: Mistake) -> str:
+    """The solution with the mistake in it. Raises ValueError if an edit does not fit exactly once."""
+    for old, new in mistake.edits:
+        if solution.count(old) != 1:
+            raise ValueError(f"mistake {mistake.name!r}: {old!r} occurs {solution.count(old)} times in the solution")
+        solution = solution.replace(old, new)
+    return solution
+
+
+# General patterns
+
+
+def patterns(outcome: Outcome, run: _Run, trial: Trial) -> list[Cause]:
+    """What a failed case looks like, without any knowledge of the lesson."""
+    if outcome.kind == "raised":
+        return explain_error(outcome.error, outcome.line)
+    if outcome.kind == "memory" and outcome.finding.kind == "out of bounds":
+        return [_out_of_bounds(outcome)]
+    if outcome.kind != "wrong":
+        return []
+    undefined = _undefined_lanes(run, trial)
+    if undefined is not None:
+        return [undefined]
+    inputs = make_inputs(run.function, run.case, trial.device, run.number)
+    return _shape_of_error(outcome.outputs[0], run, inputs)
+
+
+def _out_of_bounds(outcome: Outcome) -> Cause:
+    finding = outcome.finding
+    if abs(finding.offset) >= _WRAPPED:
+        return Cause("pattern", "32-bit offset", "The offset is off by about 2**32: a product of a row number and a "
+                     "stride passed 2**31 in 32 bits and wrapped around.",
+                     "Make the program id 64-bit before it is multiplied: tl.program_id(0).to(tl.int64).",
+                     line=finding.line)
+    word = {"load": "load", "store": "store"}.get(finding.access, "access")
+    return Cause("pattern", "no mask", f"A {word} goes past its tensor. Lanes without an element need a mask that "
+                 "is False for them.", f"The mask of this {word}, and the offsets it is made from.",
+                 line=finding.line)
+
+
+def _undefined_lanes(run: _Run, trial: Trial) -> Cause | None:
+    recorder = trial.recorder(fill_undefined=False)
+    if recorder is None:
+        return None
+    again = correctness.run_case(run.function, run.call, run.case, trial.device, run.number, trial.path, recorder)
+    if not again.passed:
+        return None
+    watched = trial.recorder()
+    correctness.run_case(run.function, run.call, run.case, trial.device, run.number, trial.path, watched)
+    line = watched.undefined_lines.most_common(1)[0][0] if watched.undefined_lines else 0
+    return Cause("pattern", "load without other", "A masked load without `other` leaves the masked lanes undefined, "
+                 "and here they reach the result. Today's GPUs happen to put 0 there; nothing promises it. The check "
+                 "puts NaN there.", "Give the load the `other` that does not change the result.", line=line)
+
+
+def _shape_of_error(output: torch.Tensor, run: _Run, inputs: dict[str, Guarded]) -> list[Cause]:
+    views = {name: g.view for name, g in inputs.items()}
+    truth = correctness.as_tuple(run.function.reference(*[v.double() for v in views.values()]))[0]
+    bound = Expectation(run.function, views).bounds()[0]
+    got = output.double()
+
+    def same(a: torch.Tensor, b: torch.Tensor) -> bool:
+        return a.shape == b.shape and compare(a, b, bound.expand_as(b) if b.shape == bound.shape else 0 * b) is None
+
+    found = []
+    if bool(torch.isnan(got).all()) and not bool(torch.isnan(truth).all()):
+        return [Cause("pattern", "all NaN", "Every element is NaN. Either nothing was stored (outputs start as NaN), "
+                      "or a NaN entered every sum: (-inf) - (-inf), 0 / 0 and inf / inf are NaN.",
+                      "Whether the store is reached, and what the first operation with a possible inf holds.")]
+    for name, view in views.items():
+        if view.shape == got.shape and same(got, view.double()):
+            found.append(Cause("pattern", "the input returned", f"The result equals {name}.",
+                               "What is stored, and what is returned."))
+    if got.dim() == 2 and got.shape[0] == got.shape[1] and same(got, truth.T):
+        found.append(Cause("pattern", "transposed", "The result is the transpose of the right one.",
+                           "Which stride belongs to rows and which to columns."))
+    wrong = ~((got - truth).abs() <= bound) & ~((got == truth) | (torch.isnan(got) & torch.isnan(truth)))
+    if got.dim() == 2 and got.shape[0] > 1 and not bool(wrong[0].any()) and bool(wrong[1:].any(dim=1).all()):
+        found.append(Cause("pattern", "only row 0 is right", "Row 0 is right and every other row is wrong: the step "
+                           "from row to row is not the tensor's.", "The row stride: x.stride(0), and the output's own."))
+    columns = torch.nonzero(wrong.reshape(-1, wrong.shape[-1]).any(dim=0)).flatten() if wrong.dim() else wrong
+    if columns.numel() and wrong.dim():
+        first, n = int(columns[0]), wrong.shape[-1]
+        if first >= 16 and first % 16 == 0 and columns.numel() == n - first:
+            found.append(Cause("pattern", "wrong past the last full block", f"Elements 0 to {first - 1} are right, all "
+                               f"from {first} on are wrong: what lies past a full block is missing.",
+                               "The number of programs or of loop steps: it must round up."))
+    usable = torch.isfinite(truth) & (truth.abs() > 1e-3) & torch.isfinite(got)
+    if int(usable.sum()) > 3 and not found:
+        ratio = got[usable] / truth[usable]
+        spread = float(ratio.max() - ratio.min())
+        if spread < 1e-3 * abs(float(ratio.mean())) and abs(float(ratio.mean()) - 1) > 1e-2:
+            found.append(Cause("pattern", "constant ratio", f"Every element is {float(ratio.mean()):.4g} times what "
+                               "it should be.", "A missing or doubled factor, or a sum with too many terms."))
+    return found
+
+
+# (pattern in the message, what happened, what to do). The messages are Triton's and Python's.
+_ERRORS = (
+    (r"range must be a power of 2", "tl.arange only makes blocks whose length is a power of two.",
+     "Use BLOCK_SIZE = triton.next_power_of_2(n) and mask the lanes past n."),
+    (r"arange's arguments must be of type tl.constexpr|arange.*constexpr", "tl.arange needs its length when the kernel "
+     "is compiled, and an ordinary argument is only known when it runs.",
+     "Pass the length as a parameter annotated tl.constexpr."),
+    (r"object of type 'int' has no len|'int' object is not iterable|can only concatenate.*int",
+     "The grid is a number; a launch wants a tuple.", "Write (n_programs,), with the comma."),
+    (r"'float' object cannot be interpreted as an integer", "The grid holds a float: `/` always makes one.",
+     "Use triton.cdiv(n, BLOCK_SIZE), which divides and rounds up."),
+    (r"Cannot call @triton.jit|'builtin_function_or_method' object has no attribute 'scalar'",
+     "The kernel was called like a function.", "Launch it with a grid: kernel[grid](...)."),
+    (r"unsupported tensor index|Did you forget to add @triton.jit", "A block cannot be indexed like an array.",
+     "Load the one element through its pointer, or sum the block with a mask that keeps one lane."),
+    (r"Cannot access global variable", "A kernel cannot see an ordinary global of the file. The interpreter allows it, "
+     "a GPU does not.", "Pass the value as an argument, or make the global a tl.constexpr."),
+    (r"Loop-carried variable", "A variable enters the loop with one type and leaves it with another. The interpreter "
+     "allows it, a GPU does not.", "Start it with the type it will have: tl.zeros(..., dtype=tl.float32), 0.0, or .to()."),
+    (r"unsupported AST node type: (Break|Continue)", "A kernel cannot leave a loop early. The interpreter allows it, a "
+     "GPU does not.", "Choose the loop's bounds instead, or mask what should not happen."),
+    (r"unsupported AST node|UnsupportedLanguageConstruct", "This piece of Python does not exist inside a kernel. The "
+     "interpreter allows it, a GPU does not.", "Say it with tl. operations."),
+    (r"Boolean value of Tensor with more than one value", "`if` wants one value and got a block.",
+     "Choose element by element with tl.where(condition, a, b)."),
+    (r"chained comparison|Chained comparison", "a < b < c works on numbers only.", "Write (a < b) & (b < c)."),
+    (r"Cannot make_shape_compatible|shape mismatch|could not be broadcast|Cannot broadcast",
+     "Two blocks of different shapes meet.", "Give a vector its second axis: v[:, None] is a column, v[None, :] a row."),
+    (r"Expected pointer argument to have shape|Mask argument cannot be block type|Value argument cannot be block type",
+     "The pointers, the mask and the value of a load or store must have one shape.",
+     "Make offsets and mask from the same tl.arange."),
+    (r"module 'triton.language(\.math)?' has no attribute", "There is no such function in triton.language.",
+     "The lesson's page lists what it needs. tl.max reduces a block, tl.maximum compares two."),
+    (r"Expected dtype \['fp32', 'fp64'\] but got (fp16|bf16)", "This function wants float32 and got half precision.",
+     "Convert right after the load: .to(tl.float32)."),
+    (r"Both operands must be same dtype", "tl.dot wants both sides in one dtype.", "Convert one with .to(other.dtype)."),
+    (r"exceeds triton maximum tensor numel", "The block has more than 1,048,576 elements, the most that Triton allows.",
+     "Loop over the row in smaller blocks."),
+    (r"num_warps must be a power of 2", "num_warps is the number of groups of 32 threads: 1, 2, 4, 8, 16 or 32.", ""),
+    (r"Conflicting meta-parameters", "A parameter is both autotuned and passed at the launch.",
+     "Leave it out of the launch."),
+    (r"ellipsis|Ellipsis", "A `...` is still in use.", "Fill in the TODO that it belongs to."),
+    (r"cpu tensor\?|cannot be accessed from Triton", "An argument is not in this GPU's memory.",
+     "Allocate with device=x.device."),
+    (r"UnboundLocalError|is not defined|referenced before assignment",
+     "A name is used that was not assigned on the way here.", "The spelling, and whether a TODO above defines it."),
+    (r"missing \d+ required positional argument|got an unexpected keyword|multiple values for argument",
+     "The launch does not pass what the kernel's parameters ask for.", "Compare the two lists, in order."),
+)
+
+
+def explain_error(message: str, line: int = 0) -> list[Cause]:
+    """What a known error message means and what to do. Empty if it is not known."""
+    for pattern, says, look in _ERRORS:
+        if re.search(pattern, message):
+            return [Cause("pattern", "error message", says, look, line=line)]
+    return []

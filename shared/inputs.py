@@ -1,0 +1,110 @@
+"""The tensors that a `Case` describes: kinds of values, made from a seed, the same on every device."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import torch
+
+from shared.buffers import Guarded, place
+from shared.exercise import Case, Function
+
+_LARGE = 1 << 27  # elements; past this, values are drawn once and repeated by an expanded layout
+
+
+def _normal(shape, generator):
+    return torch.randn(shape, generator=generator, dtype=torch.float64)
+
+
+def _ramp(shape, generator):
+    """Steps along the last axis, about 0.02 to 20 in all, so that no two neighbours are equal."""
+    n = shape[-1] if shape else 1
+    steps = torch.linspace(0.0, 20.0, max(n, 2), dtype=torch.float64)[:n]
+    return steps.expand(shape).clone()
+
+
+def _one_large(shape, generator):
+    values = torch.zeros(shape, dtype=torch.float64)
+    values[..., 0] = 100.0
+    return values
+
+
+def _last_large(shape, generator):
+    values = 0.1 * _normal(shape, generator)
+    values[..., -1] = 8.0
+    return values
+
+
+def _some_minus_inf(shape, generator):
+    values = _normal(shape, generator)
+    values[torch.rand(shape, generator=generator) < 0.3] = -math.inf
+    values[..., 0] = 0.5
+    return values
+
+
+def _one_row_minus_inf(shape, generator):
+    values = _normal(shape, generator)
+    values[-1] = -math.inf
+    return values
+
+
+# name -> function of (shape, generator) that returns float64 on the CPU
+VALUES = {
+    "normal": _normal,
+    "zeros": lambda shape, g: torch.zeros(shape, dtype=torch.float64),
+    "around -2.3": lambda shape, g: 0.5 * _normal(shape, g) - 2.3,
+    "all -1": lambda shape, g: torch.full(shape, -1.0, dtype=torch.float64),
+    "all -200": lambda shape, g: torch.full(shape, -200.0, dtype=torch.float64),
+    "one 100 per row": _one_large,
+    "constant 3": lambda shape, g: torch.full(shape, 3.0, dtype=torch.float64),
+    "ascending": _ramp,
+    "descending": lambda shape, g: _ramp(shape, g).flip(-1),
+    "last column large": _last_large,
+    "some -inf": _some_minus_inf,
+    "one row all -inf": _one_row_minus_inf,
+}
+
+
+def draw(kind: str, shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
+    """Values of a kind, float64, on the CPU. Raises KeyError for an unknown kind."""
+    if match := re.fullmatch(r"first (\d+) columns -inf", kind):
+        values = _normal(shape, generator)
+        values[..., : int(match.group(1))] = -math.inf
+        return values
+    return VALUES[kind](shape, generator)
+
+
+# What "does not fit" means for an argument that must be refused: name -> change of (shape, dtype).
+MISFITS = {
+    "one element longer": lambda shape, dtype: ((*shape[:-1], shape[-1] + 1), dtype),
+    "of another dtype": lambda shape, dtype: (
+        shape, torch.float16 if dtype is torch.float32 else torch.float32),
+    "with no columns": lambda shape, dtype: (shape, dtype),
+    "with 65,537 columns": lambda shape, dtype: (shape, dtype),
+    "on the CPU": lambda shape, dtype: (shape, dtype),
+}
+
+
+def make_inputs(function: Function, case: Case, device: str, seed: int) -> dict[str, Guarded]:
+    """The case's tensors by argument name, each between guard zones.
+
+    seed: the same seed gives the same values on every device.
+    Raises KeyError for a kind of values or a layout that does not exist.
+    """
+    dtype = getattr(torch, case.dtype)
+    tensors = {}
+    for position, (name, shape) in enumerate(function.arguments(case.shape).items()):
+        generator = torch.Generator().manual_seed(1000 * seed + position)
+        kind, arg_dtype, arg_device = case.values, dtype, device
+        if case.refuses:
+            kind = "normal"
+            if name == case.refuses:
+                shape, arg_dtype = MISFITS[case.values](shape, dtype)
+                arg_device = "cpu" if case.values == "on the CPU" else device
+        if case.layout == "expanded" and math.prod(shape) > _LARGE:
+            first = draw(kind, (1, *shape[1:]), generator)
+            tensors[name] = place(first.expand(shape), "expanded", name, arg_device, arg_dtype)
+        else:
+            tensors[name] = place(draw(kind, shape, generator), case.layout, name, arg_device, arg_dtype)
+    return tensors

@@ -1,0 +1,113 @@
+"""Runs a job in a worker process of its own and reads what it reports, whatever becomes of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+_POLL_SECONDS = 0.02
+_OUTPUT_LIMIT = 16 * 1024
+
+
+@dataclass(frozen=True)
+class End:
+    """How a worker ended.
+
+    kind:   "done", "timeout", "killed" or "failed".
+    text:   one sentence for anything but "done".
+    output: what the learner's code printed, cut to 16 KiB.
+    """
+
+    kind: str
+    text: str
+    output: str
+
+
+class Worker:
+    """A started job. Iterate over `events()`, then ask for `end`.
+
+    job:     plain data for `shared.worker`.
+    seconds: the longest silence between two reports before the worker is stopped.
+    """
+
+    def __init__(self, job: dict, seconds: float):
+        self.seconds = seconds
+        self._folder = tempfile.TemporaryDirectory(prefix="course-")
+        folder = Path(self._folder.name)
+        self._events = folder / "events.jsonl"
+        self._output = folder / "output.txt"
+        self._events.touch()
+        (folder / "job.json").write_text(json.dumps({**job, "folder": str(folder)}), encoding="utf-8")
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "0"}
+        environment.pop("TRITON_INTERPRET", None)
+        with open(self._output, "wb") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "shared.worker", str(folder / "job.json"), str(self._events)],
+                cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                start_new_session=True)
+        self.last: dict = {}
+        self.end: End | None = None
+
+    def events(self) -> Iterator[dict]:
+        """The worker's reports as they come. Sets `end` when there are no more."""
+        heard = time.monotonic()
+        timed_out = False
+        with open(self._events, encoding="utf-8") as file:
+            pending = ""
+            while True:
+                running = self._process.poll() is None
+                chunk = file.read()
+                if chunk:
+                    heard = time.monotonic()
+                pending += chunk
+                *lines, pending = pending.split("\n")
+                for line in lines:
+                    self.last = json.loads(line)
+                    yield self.last
+                if not running and not chunk:
+                    break
+                if running and time.monotonic() - heard > self.seconds:
+                    timed_out = True
+                    self.stop()
+                if not chunk:
+                    time.sleep(_POLL_SECONDS)
+        self.end = self._ending(timed_out)
+        self._folder.cleanup()
+
+    def stop(self) -> None:
+        """Kill the worker and everything it started."""
+        if self._process.poll() is None:
+            try:
+                os.killpg(self._process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                return
+        self._process.wait()
+
+    def _ending(self, timed_out: bool) -> End:
+        output = self._output.read_bytes()[-_OUTPUT_LIMIT:].decode("utf-8", "replace")
+        code = self._process.returncode
+        if timed_out:
+            return End("timeout", f"no answer for {self.seconds:g} seconds, so it was stopped. A loop that never "
+                       "ends, a sleep, or input() does that.", output)
+        if self.last.get("event") == "end":
+            return End("done", "", output)
+        if code == -signal.SIGSEGV:
+            return End("killed", "the process was killed by a segmentation fault: memory was touched that is not "
+                       "there. A wild pointer or offset does that.", output)
+        if code == -signal.SIGKILL:
+            return End("killed", "the process was killed from outside, most likely because memory ran out.", output)
+        if code < 0:
+            return End("killed", f"the process was killed by {signal.Signals(-code).name}.", output)
+        if code == 0:
+            return End("killed", "the script ended the process before the check was over. exit() or os._exit() "
+                       "does that.", output)
+        return End("failed", f"the process ended with status {code}.", output)

@@ -1,0 +1,77 @@
+"""What the text of a script says without running it: its TODOs, which are open, syntax errors."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+_TODO = re.compile(r"^(?P<indent>\s*)# TODO (?P<number>\d+)(?P<title>.*)$")
+
+
+@dataclass(frozen=True)
+class Todo:
+    """A numbered TODO. line: of its comment. open_line: of the `...` still standing, 0 if it is done."""
+
+    number: int
+    line: int
+    title: str
+    open_line: int = 0
+
+
+@dataclass(frozen=True)
+class Source:
+    """A script's text, read once. error is a sentence if it does not parse, with error_line."""
+
+    path: Path
+    text: str
+    todos: tuple[Todo, ...]
+    error: str = ""
+    error_line: int = 0
+
+    @property
+    def open_todos(self) -> tuple[Todo, ...]:
+        return tuple(todo for todo in self.todos if todo.open_line)
+
+    def todo_line(self, number: int) -> int:
+        """The line of TODO `number`, 0 if the comment is not there (any more)."""
+        return next((todo.line for todo in self.todos if todo.number == number), 0)
+
+
+def read(path: Path) -> Source:
+    """Read a script. Raises OSError if it cannot be read, UnicodeDecodeError if it is not UTF-8."""
+    return parse(path.read_text(encoding="utf-8"), path)
+
+
+def parse(text: str, path: Path) -> Source:
+    """What `read` returns, from a text. A `...` belongs to the nearest TODO above it."""
+    comments = [(n, m) for n, line in enumerate(text.splitlines(), 1) if (m := _TODO.match(line))]
+    try:
+        tree = ast.parse(text)
+    except SyntaxError as error:
+        todos = tuple(Todo(int(m["number"]), n, _title(m)) for n, m in comments)
+        return Source(path, text, todos, f"{error.msg}", error.lineno or 0)
+    open_lines = [node.lineno for node in ast.walk(tree) if _is_unknown(node)]
+    todos = []
+    for position, (line, match) in enumerate(comments):
+        end = comments[position + 1][0] if position + 1 < len(comments) else len(text.splitlines()) + 1
+        still = sorted(n for n in open_lines if line < n < end)
+        todos.append(Todo(int(match["number"]), line, _title(match), still[0] if still else 0))
+    return Source(path, text, tuple(todos))
+
+
+def _title(match: re.Match) -> str:
+    return match["title"].lstrip(" :").strip()
+
+
+def _is_unknown(node: ast.AST) -> bool:
+    """`...` as a statement, as what is assigned, or as what is returned."""
+    if not isinstance(node, ast.Expr | ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Return):
+        return False
+    return isinstance(node.value, ast.Constant) and node.value.value is ...
+
+
+def functions_defined(text: str) -> list[str]:
+    """Names of the functions at the top level of a script that parses."""
+    return [node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]

@@ -1,0 +1,243 @@
+"""The process in which a learner's code runs. It can crash, hang or be killed on its own.
+
+`python -m shared.worker job.json events.jsonl` does one job and appends a JSON line for everything
+that happens, so that what was found before a crash is not lost. `process.Worker` is the other end.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+from shared import backend, course
+
+Emit = Callable[..., None]
+
+
+def main() -> int:
+    job = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    events = open(sys.argv[2], "a", encoding="utf-8")
+
+    def emit(event: str, **data) -> None:
+        events.write(json.dumps({"event": event, **data}, allow_nan=False) + "\n")
+        events.flush()
+
+    if job["device"] == "cpu" and job["kind"] != "compile":
+        backend.use_interpreter()
+    script = next(s for s in course.scripts() if (s.lesson, s.file) == (job["lesson"], job["file"]))
+    {"check": check, "compile": compile_kernels, "bench": bench, "picture": picture}[job["kind"]](job, script, emit)
+    emit("end")
+    events.flush()
+    sys.stdout.flush()
+    os._exit(0)  # a thread that a learner's code started does not keep the verdict waiting
+
+
+def load_module(path: str, name: str) -> ModuleType:
+    """Import a script from its path. Raises whatever it raises."""
+    folder = str(Path(path).parent)
+    if folder not in sys.path:
+        sys.path.append(folder)
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _import_script(job: dict, emit: Emit) -> ModuleType | None:
+    emit("importing")
+    try:
+        return load_module(job["path"], "script_under_test")
+    except (Exception, SystemExit) as error:
+        frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == job["path"]]
+        emit("import failed", message=f"{type(error).__name__}: {error}", line=frames[-1].lineno if frames else 0)
+        return None
+
+
+def _functions(job: dict, exercise, module: ModuleType, emit: Emit) -> list:
+    """(function, callable) pairs. Reports what is missing or cannot be called as the lesson calls it."""
+    found = []
+    for function in exercise.functions:
+        call = getattr(module, function.name, None)
+        if not callable(call):
+            from shared import source
+
+            others = ", ".join(source.functions_defined(Path(job["path"]).read_text(encoding="utf-8"))) or "none"
+            emit("contract", message=f"There is no function {function.name}. Functions in the file: {others}.", line=0)
+            continue
+        names = list(function.arguments(function.memory))
+        try:
+            inspect.signature(call).bind(*names)
+        except TypeError as error:
+            emit("contract", line=getattr(getattr(call, "__code__", None), "co_firstlineno", 0),
+                 message=f"{function.name} is called as {function.name}({', '.join(names)}); yours is "
+                         f"{function.name}{inspect.signature(call)}: {error}.")
+            continue
+        except ValueError:
+            pass  # a callable without a signature is called as it is
+        found.append((function, call))
+    return found
+
+
+def check(job: dict, script: course.Script, emit: Emit) -> None:
+    """Correctness, memory (in the interpreter) and diagnosis."""
+    import torch
+
+    device = job["device"]
+    torch.set_num_threads(1)
+    if device == "gpu":
+        device = backend.gpu_device()
+        if not device:
+            emit("no gpu")
+            return
+    else:
+        backend.repair_interpreter()
+    from shared import correctness, diagnosis
+
+    emit("machine", **backend.describe(device).as_data())
+    exercise = course.load_exercise(script)
+    module = _import_script(job, emit)
+    if module is None:
+        return
+    trial = diagnosis.Trial(exercise, script.solution.read_text(encoding="utf-8"), job["path"], device, job["folder"])
+    for function, call in _functions(job, exercise, module, emit):
+        for number, case in enumerate(function.cases):
+            if (case.gpu_only and device == "cpu") or (case.values == "on the CPU" and device == "cpu"):
+                continue
+            data = dict(function=function.name, number=number, label=case.label, why=case.why,
+                        shape=list(case.shape), dtype=case.dtype, layout=case.layout, values=case.values)
+            emit("case started", **data)
+            recorder = trial.recorder()
+            outcome = correctness.run_case(function, call, case, device, number, job["path"], recorder)
+            emit("case", **data, **outcome.as_data())
+            trial.add(function, call, number, case, outcome)
+        if device == "cpu":
+            _report_memory(function, call, job, emit)
+    for cause in trial.causes():
+        emit("cause", **cause.as_data())
+
+
+def _report_memory(function, call, job: dict, emit: Emit) -> None:
+    from shared import correctness
+    from shared.exercise import Case
+    from shared.inputs import make_inputs
+    from shared.memory import Recorder
+
+    case = Case(function.memory)
+    inputs = [g.view for g in make_inputs(function, case, "cpu", 0).values()]
+    recorder = Recorder(job["path"], count_sectors=True)
+    emit("memory started", function=function.name)
+    try:
+        correctness.call_observed(call, inputs, recorder)
+    except Exception:  # the cases have said what is wrong; there is just no table then
+        return
+    least = function.traffic(*inputs)
+    emit("memory", function=function.name, label=case.label, least_read=least.reads, least_written=least.writes,
+         **recorder.totals.as_data())
+
+
+def compile_kernels(job: dict, script: course.Script, emit: Emit) -> None:
+    """Compilation for `job["targets"]` and, where there is one, for the GPU of this machine."""
+    import torch
+
+    from shared import offline
+    from shared.correctness import first_line, outcome_of_error
+    from shared.exercise import Case
+    from shared.inputs import make_inputs
+
+    targets = list(job["targets"])
+    device = backend.gpu_device() if job["device"] == "gpu" else ""
+    own = backend.gpu_target(device) if device else ""
+    if own and own not in targets:
+        targets.append(own)
+    emit("targets", targets=targets, own=own)
+    backend.use_first_configuration()
+    torch.set_num_threads(1)
+    exercise = course.load_exercise(script)
+    module = _import_script(job, emit)
+    if module is None:
+        return
+    for function in exercise.functions:
+        call = getattr(module, function.name, None)
+        if not callable(call):
+            continue
+        case = Case(function.typical, "float16", values="zeros")
+        inputs = [g.view for g in make_inputs(function, case, "cpu", 0).values()]
+        emit("compile started", function=function.name)
+        try:
+            result = offline.compile_call(call, inputs, targets, job["path"])
+        except Exception as error:
+            outcome = outcome_of_error(error, job["path"])
+            emit("compile skipped", function=function.name, message=first_line(error), line=outcome.line)
+            continue
+        for compiled in result.compiled:
+            emit("compiled", function=function.name, label=case.label, **compiled.as_data())
+        for error in result.errors:
+            emit("compile error", function=function.name, **error.as_data())
+
+
+def bench(job: dict, script: course.Script, emit: Emit) -> None:
+    """Timings on this machine's GPU, saved as CSV and PNG in `job["results"]`."""
+    from shared import plots, timing
+
+    device = backend.gpu_device()
+    if not device:
+        emit("no gpu")
+        return
+    machine = backend.describe(device)
+    emit("machine", **machine.as_data())
+    exercise = course.load_exercise(script)
+    module = _import_script(job, emit)
+    if module is None:
+        return
+    results = Path(job["results"])
+    results.mkdir(parents=True, exist_ok=True)
+    for function in exercise.functions:
+        if function.benchmark is None:
+            continue
+        table = timing.sweep(function, getattr(module, function.name), device,
+                             lambda **row: emit("timing", **row))
+        csv, png = results / f"{function.name}.csv", results / f"{function.name}.png"
+        timing.save(table, csv, machine)
+        plots.speed(table, function, machine, png)
+        emit("plot", function=function.name, csv=str(csv), png=str(png))
+
+
+def picture(job: dict, script: course.Script, emit: Emit) -> None:
+    """Draw which program touches which elements, from the accesses of the real kernel."""
+    backend.repair_interpreter()
+    from shared import plots
+    from shared.correctness import call_observed
+    from shared.exercise import Case
+    from shared.inputs import make_inputs
+    from shared.memory import Recorder
+
+    exercise = course.load_exercise(script)
+    module = _import_script(job, emit)
+    if module is None:
+        return
+    for function, call in _functions(job, exercise, module, emit):
+        if job.get("function") and function.name != job["function"]:
+            continue
+        inputs = {n: g.view for n, g in make_inputs(function, Case(tuple(function.picture)), "cpu", 0).items()}
+        recorder = Recorder(job["path"], keep_accesses=True)
+        try:
+            call_observed(call, list(inputs.values()), recorder)
+        except Exception as error:
+            emit("picture failed", function=function.name, message=f"{type(error).__name__}: {error}")
+            continue
+        png = Path(job["results"]) / f"{function.name}_accesses.png"
+        png.parent.mkdir(parents=True, exist_ok=True)
+        plots.accesses(recorder, function.name, png)
+        emit("plot", function=function.name, png=str(png))
+
+
+if __name__ == "__main__":
+    main()
