@@ -30,8 +30,12 @@ def _transposed(shape):
     return [*strides[:-2], strides[-1], strides[-2]]
 
 
-def _far_apart(shape):
+def _far_rows(shape):
     return [1 << 30, *_contiguous_strides(shape)[1:]]
+
+
+def _far_columns(shape):
+    return [*_contiguous_strides((*shape[:-1], 1))[:-1], 1 << 30]
 
 
 # name -> (what the strides are, from a shape; the fewest axes it makes sense for)
@@ -41,7 +45,8 @@ LAYOUTS = {
     "transposed": (_transposed, 2),
     "every other element": (lambda shape: [2 * s for s in _contiguous_strides(shape)], 1),
     "expanded": (lambda shape: [0, *_contiguous_strides(shape)[1:]], 1),
-    "2**30 apart": (_far_apart, 1),
+    "rows 2**30 apart": (_far_rows, 2),
+    "columns 2**30 apart": (_far_columns, 1),
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -25,6 +26,8 @@ exit status: 0 passed, 1 not there yet, 2 this machine or the command line is at
 def main(arguments: list[str] | None = None) -> int:
     """Run a command. Returns the exit status."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    if folder := os.environ.get("COURSE_FROM"):  # run.sh moved here from where the person is
+        os.chdir(folder)
     commands = {"hint": _hint, "reset": _reset, "picture": _picture, "record": _record, "test": _test,
                 "list": lambda rest: _list()}
     try:

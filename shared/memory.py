@@ -106,6 +106,7 @@ class Access:
     tensor: str
     program: tuple[int, int, int]
     offsets: np.ndarray
+    masked: int
 
 
 @dataclass
@@ -270,7 +271,8 @@ class Recorder:
         offsets = (addresses - region.low) // region.itemsize
         if self.keep_accesses:
             self.accesses.append(
-                Access(kind, len(self.launches) - 1, region.name, tuple(builder.grid_idx), offsets))
+                Access(kind, len(self.launches) - 1, region.name, tuple(builder.grid_idx), offsets,
+                       int(active.size - offsets.size)))
         return region, offsets, active
 
     def _out_of_bounds(self, builder, kind, addresses, itemsize) -> Finding:

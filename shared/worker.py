@@ -198,6 +198,8 @@ def bench(job: dict, script: course.Script, emit: Emit) -> None:
     if module is None:
         return
     results = Path(job["results"])
+    if job.get("by_gpu"):
+        results /= machine.name.replace(" ", "_")
     results.mkdir(parents=True, exist_ok=True)
     for function in exercise.functions:
         if function.benchmark is None:

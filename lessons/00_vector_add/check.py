@@ -40,7 +40,7 @@ vector_add = Exercise(
                 Case((1100,), layout="every other element", why="x[::2]: the next element is two further on"),
                 Case((1100,), "float16", layout="every other element", why="strides count elements, not bytes"),
                 Case((40,), layout="expanded", why="one element expanded: a stride of 0"),
-                Case((3,), "float16", layout="2**30 apart", why="offset times stride passes 2**31: it needs 64 bits"),
+                Case((3,), "float16", layout="columns 2**30 apart", why="offset times stride passes 2**31: it needs 64 bits"),
                 Case((1100,), values="some -inf", why="infinities are ordinary values"),
                 Case((0,), why="empty vectors give an empty vector"),
                 Case((9,), values="one element longer", refuses="y"),

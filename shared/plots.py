@@ -1,0 +1,126 @@
+"""Figures, drawn with Matplotlib: speed against the ceiling, and which program touches which elements."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+
+from shared.backend import Machine
+from shared.buffers import element_index
+from shared.exercise import Function
+from shared.memory import Access, Launch, Recorder
+
+_YOURS = "#c1121f"
+_BASELINES = ("#3a6ea5", "#7a9e7e", "#8d6a9f", "#b08968")
+_CEILING = "#222222"
+
+
+def speed(table: pd.DataFrame, function: Function, machine: Machine, path: Path) -> None:
+    """GB/s of the least traffic over the sweep, with the copy of the same run as the ceiling."""
+    benchmark = function.benchmark
+    figure, axes = plt.subplots(figsize=(8, 4.5), layout="constrained")
+    x, least = table["value"], table["least_bytes"]
+    ceiling = least / table["copy_us"] / 1e3
+    axes.plot(x, ceiling, "--", color=_CEILING, lw=1.5, label="a copy of as many bytes")
+    if benchmark.passes != 1:
+        axes.plot(x, ceiling / benchmark.passes, ":", color=_CEILING, lw=1.5,
+                  label=f"a copy of {benchmark.passes:g}× as many bytes")
+    for name, colour in zip(benchmark.baselines, _BASELINES, strict=False):
+        axes.plot(x, least / table[f"{name}_us"] / 1e3, "o-", color=colour, ms=4, label=name)
+    axes.fill_between(x, least / table["yours_high"] / 1e3, least / table["yours_low"] / 1e3, color=_YOURS, alpha=0.15)
+    axes.plot(x, table["gbps"], "o-", color=_YOURS, lw=2, ms=5, label=function.name)
+    axes.set_xscale("log", base=2)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel(benchmark.x)
+    axes.set_ylabel("GB/s of the least traffic")
+    axes.set_title(f"{function.name}, {benchmark.dtype}", loc="left", fontweight="bold")
+    axes.set_title(f"{machine.name}, torch {machine.torch}, triton {machine.triton}", loc="right", fontsize=8)
+    axes.grid(alpha=0.25)
+    axes.legend(loc="lower right", fontsize=8)
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
+
+
+def accesses(recorder: Recorder, title: str, path: Path) -> None:
+    """One panel for each tensor of each launch: colour is the program, shade the order in time.
+
+    A recorder with `keep_accesses` is needed. Later accesses of one program are lighter, so a loop
+    over a row shows as steps. White is what nobody touched.
+    """
+    panels = []
+    for number, launch in enumerate(recorder.launches):
+        for region in launch.regions:
+            mine = [a for a in recorder.accesses if a.launch == number and a.tensor == region.name]
+            for kind in ("load", "store"):
+                chosen = [a for a in mine if a.kind == kind]
+                if chosen:
+                    panels.append((launch, region, kind, chosen))
+    heights = [max(0.5, min(region.tensor.shape[0], 8) * 0.28 if region.tensor.dim() > 1 else 0.42)
+               for _, region, _, _ in panels]
+    figure, grid = plt.subplots(len(panels), 1, figsize=(9, 1.0 + sum(h + 0.75 for h in heights)), squeeze=False,
+                                height_ratios=heights, layout="constrained")
+    for axes, (launch, region, kind, chosen) in zip(grid[:, 0], panels, strict=True):
+        _panel(axes, launch, region, kind, chosen)
+    figure.suptitle(f"{title}: which program touches which elements", x=0.01, ha="left", fontweight="bold")
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
+def _panel(axes, launch: Launch, region, kind: str, chosen: list[Access]) -> None:
+    tensor = region.tensor
+    shape = tensor.shape if tensor.dim() == 2 else (1, max(tensor.numel(), 1))
+    image = np.ones((*shape, 3))
+    touched = np.zeros(shape, int)
+    programs = sorted({a.program for a in chosen})
+    colours = plt.get_cmap("tab10")
+    steps: dict[tuple, int] = {}
+    most = max(sum(a.program == p for a in chosen) for p in programs)
+    for access in chosen:
+        step = steps.get(access.program, 0)
+        steps[access.program] = step + 1
+        base = np.array(colours(programs.index(access.program) % 10)[:3])
+        colour = base + (1 - base) * 0.6 * (step / max(most - 1, 1) if most > 1 else 0)
+        for offset in access.offsets:
+            index = element_index(int(offset), tensor)
+            place = index if index is not None and len(index) == 2 else (0, (index or (0,))[0])
+            image[place] = colour
+            touched[place] += 1
+    axes.imshow(image, aspect="auto", interpolation="nearest", extent=(0, shape[1], shape[0], 0))
+    for row in range(1, shape[0]):
+        axes.axhline(row, color="white", lw=1)
+    _name_programs(axes, chosen, tensor, shape, programs)
+    times = sorted(set(touched.ravel().tolist()) - {0})
+    often = f", each element {'–'.join(map(str, sorted({times[0], times[-1]})))}×" if times[-1:] > [1] else ""
+    masked = sum(a.masked for a in chosen)
+    lanes = f", {masked:,} lanes masked" if masked else ""
+    verb = "reads" if kind == "load" else "writes"
+    axes.set_title(f"{launch.kernel} {verb} {region.name} {tuple(tensor.shape)}{often}{lanes}", loc="left", fontsize=9)
+    axes.set_yticks([])
+    axes.tick_params(labelsize=7)
+
+
+def _name_programs(axes, chosen, tensor, shape, programs) -> None:
+    """Write each program's number where its elements are, if there is room."""
+    if len(programs) > 24:
+        return
+    for program in programs:
+        offsets = np.concatenate([a.offsets for a in chosen if a.program == program])
+        indices = [i for i in (element_index(int(o), tensor) for o in (offsets.min(), offsets.max())) if i is not None]
+        if not indices:
+            continue
+        rows = [i[0] if len(i) == 2 else 0 for i in indices]
+        columns = [i[-1] if len(i) else 0 for i in indices]
+        used = list(program)
+        while len(used) > 1 and used[-1] == 0:
+            used.pop()
+        axes.text((min(columns) + max(columns) + 1) / 2, (min(rows) + max(rows) + 1) / 2,
+                  "program " * (shape[1] // len(programs) > 0 and len(programs) <= 6) + ", ".join(map(str, used)),
+                  ha="center", va="center", fontsize=7, color="black",
+                  bbox={"boxstyle": "round,pad=0.15", "fc": "white", "ec": "none", "alpha": 0.75})
