@@ -89,6 +89,8 @@ def repair_interpreter() -> None:
       0-dimensional arrays can be converted" (triton issue 9171). The index of a tensor is taken
       from its single element instead.
     - an autotuned kernel asks a GPU driver for timings. Without one, the first configuration is used.
+    - every call of tl.sum and its like prepares the language anew, which takes longer than the sum.
+      Once a launch is enough.
     """
     import numpy
     from triton.runtime import interpreter
@@ -106,7 +108,29 @@ def repair_interpreter() -> None:
 
     interpreter._patch_lang_tensor = patched
     use_first_configuration()
+    _prepare_once_a_launch(interpreter)
     numpy.seterr(all="ignore")  # a GPU does not warn about inf - inf either
+
+
+def _prepare_once_a_launch(interpreter) -> None:
+    prepared = set()
+    launch = interpreter.GridExecutor.__call__
+
+    def launch_afresh(executor, *args, **kwargs):
+        prepared.clear()
+        return launch(executor, *args, **kwargs)
+
+    def call(function, *args, **kwargs):
+        if function.fn not in prepared:
+            interpreter._patch_lang(function.fn)
+            prepared.add(function.fn)
+        try:
+            return function.rewrite()(*args, **kwargs)
+        except Exception as error:
+            raise interpreter.InterpreterError(repr(error)) from error
+
+    interpreter.GridExecutor.__call__ = launch_afresh
+    interpreter.InterpretedFunction.__call__ = call
 
 
 def use_first_configuration() -> None:

@@ -102,6 +102,8 @@ class Expectation:
     def __init__(self, function: Function, inputs: Mapping[str, torch.Tensor]):
         self.function = function
         self.inputs = inputs
+        self._kept = None
+        self._shapes = ()
 
     def judge(self, outputs: tuple[torch.Tensor, ...]) -> Comparison | None:
         """Compare all outputs; returns the first one's comparison that is wrong, or None.
@@ -111,7 +113,7 @@ class Expectation:
         rows = outputs[0].shape[0] if outputs[0].dim() else 1
         step = rows if outputs[0].numel() <= _SLICE else max(1, _SLICE * rows // outputs[0].numel())
         for start in range(0, max(rows, 1), max(step, 1)):
-            part = {
+            part = self.inputs if step >= rows else {
                 name: tensor[start:start + step] if step < rows and tensor.dim() and tensor.shape[0] == rows else tensor
                 for name, tensor in self.inputs.items()
             }
@@ -125,6 +127,10 @@ class Expectation:
         return None
 
     def _bounds(self, inputs):
+        """Truth and allowed error of each output; kept, as long as the inputs are of a moderate size."""
+        whole = inputs is self.inputs
+        if whole and self._kept is not None:
+            return self._kept
         doubles = [t.double() for t in inputs.values()]
         truths = as_tuple(self.function.reference(*doubles))
         own = as_tuple(self.function.reference(*inputs.values()))
@@ -136,17 +142,23 @@ class Expectation:
             difference = difference[torch.isfinite(difference)]
             largest = float(difference.max()) if difference.numel() else 0.0
             allowed.append(4 * largest + 4 * roundoff * truth.abs() + 16 * 2.0**-24 * magnitude)
-        return [t.to(r.dtype).double() if not _all_fit(t, r.dtype) else t
-                for t, r in zip(truths, own, strict=True)], allowed
+        truths = [t.to(r.dtype).double() if not _all_fit(t, r.dtype) else t for t, r in zip(truths, own, strict=True)]
+        if whole:
+            self._kept = truths, allowed
+            self._shapes = tuple((o.shape, o.dtype) for o in own)
+        return truths, allowed
 
     def bounds(self) -> list[torch.Tensor]:
         """What is allowed around the truth, for each output."""
         return self._bounds(self.inputs)[1]
 
     def shapes(self) -> tuple[tuple[torch.Size, torch.dtype], ...]:
-        """Shape and dtype of each expected output, found without large tensors."""
-        metas = [t.to("meta") for t in self.inputs.values()]
-        return tuple((o.shape, o.dtype) for o in as_tuple(self.function.reference(*metas)))
+        """Shape and dtype of each expected output."""
+        if max((t.numel() for t in self.inputs.values()), default=0) > _SLICE:
+            metas = [t.to("meta") for t in self.inputs.values()]
+            return tuple((o.shape, o.dtype) for o in as_tuple(self.function.reference(*metas)))
+        self._bounds(self.inputs)
+        return self._shapes
 
 
 def _all_fit(truth: torch.Tensor, dtype: torch.dtype) -> bool:

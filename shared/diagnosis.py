@@ -8,6 +8,7 @@ nothing fits, nothing is said: a guess would send a learner the wrong way.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -23,6 +24,8 @@ from shared.inputs import make_inputs
 from shared.memory import Recorder
 
 _MOST_CASES = 6  # failed cases on which the edited solutions are tried
+_MOST_CONTRADICTIONS = 16  # passed cases on which a likely mistake is tried
+_ENOUGH_FAILURES = 12  # after so many, no further cases are run
 _WRAPPED = 1 << 30  # an offset this far out is no slip of a mask
 
 
@@ -52,6 +55,11 @@ class _Run:
     number: int
     case: Case
     outcome: Outcome
+    programs: int
+
+
+def _size(run: _Run) -> int:
+    return math.prod(run.case.shape)
 
 
 class Trial:
@@ -69,14 +77,21 @@ class Trial:
         self.runs: list[_Run] = []
         self._modules: dict[str, object] = {}
 
-    def recorder(self, source_path: str = "", fill_undefined: bool = True) -> Recorder | None:
+    def recorder(self, **options) -> Recorder | None:
         """An observer for one case; None on a GPU, where accesses cannot be seen."""
         if self.device != "cpu":
             return None
-        return Recorder(source_path or self.path, fill_undefined=fill_undefined)
+        return Recorder(**{"source": self.path, **options})
 
-    def add(self, function: Function, call: Callable, number: int, case: Case, outcome: Outcome) -> None:
-        self.runs.append(_Run(function, call, number, case, outcome))
+    def add(self, function: Function, call: Callable, number: int, case: Case, outcome: Outcome,
+            programs: int = 0) -> None:
+        """Take in a case's outcome. programs: how many it launched, if that was seen."""
+        self.runs.append(_Run(function, call, number, case, outcome, programs))
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether more failed cases would say nothing new."""
+        return len(self.failed) >= _ENOUGH_FAILURES
 
     @property
     def failed(self) -> list[_Run]:
@@ -94,14 +109,8 @@ class Trial:
 
     def _sample(self) -> list[_Run]:
         """Failed cases to look at: of each function and kind of failure some, the small ones first."""
-        def size(run: _Run) -> int:
-            total = 1
-            for n in run.case.shape:
-                total *= n
-            return total
-
         kinds: dict[tuple[str, str], list[_Run]] = {}
-        for run in sorted(self.failed, key=size):
+        for run in sorted(self.failed, key=_size):
             kinds.setdefault((run.function.name, run.outcome.kind), []).append(run)
         sample, position = [], 0
         while len(sample) < _MOST_CASES and any(position < len(group) for group in kinds.values()):
@@ -110,21 +119,24 @@ class Trial:
         return sample[:_MOST_CASES]
 
     def _matching(self) -> list[Mistake]:
+        """The mistakes that do what the code under test does, on the most of the failed cases tried."""
         sample = self._sample()
-        scores: dict[str, int] = {}
-        for mistake in self.exercise.mistakes:
-            score = sum(self._same(mistake, run) for run in sample)
-            if score and not self._contradicted(mistake):
-                scores[mistake.name] = score
-        best = max(scores.values(), default=0)
-        return [m for m in self.exercise.mistakes if best and scores.get(m.name) == best]
+        for position, first in enumerate(sample):
+            scores = {m.name: self._same(m, first) for m in self.exercise.mistakes}
+            likely = [m for m in self.exercise.mistakes if scores[m.name]]
+            for mistake in likely:
+                scores[mistake.name] += sum(self._same(mistake, run) for run in sample[position + 1:])
+            likely = [m for m in likely if not self._contradicted(m)]
+            if likely:
+                best = max(scores[m.name] for m in likely)
+                return [m for m in likely if scores[m.name] == best]
+        return []
 
     def _contradicted(self, mistake: Mistake) -> bool:
-        """Whether the mistake breaks a case that the code under test passes."""
-        for run in self.runs:
-            if run.outcome.kind == "ok" and not self._run_mistake(mistake, run).passed:
-                return True
-        return False
+        """Whether the mistake breaks a case that the code under test passes. Some small ones are tried."""
+        passed = [run for run in self.runs if run.outcome.kind == "ok"]
+        passed = sorted(passed, key=_size)[:_MOST_CONTRADICTIONS]
+        return any(not self._run_mistake(mistake, run).passed for run in passed)
 
     def _run_mistake(self, mistake: Mistake, run: _Run) -> Outcome:
         path, module = self._edited(mistake)
@@ -132,17 +144,21 @@ class Trial:
             return correctness.outcome_of_error(module, path)
         call = getattr(module, run.function.name)
         return correctness.run_case(run.function, call, run.case, self.device, run.number, path,
-                                    self.recorder(path))
+                                    self.recorder(source=path, most_programs=4 * run.programs + 100))
 
-    def _same(self, mistake: Mistake, run: _Run) -> bool:
+    def _same(self, mistake: Mistake, run: _Run) -> float:
+        """1 if the edited solution does the same on this case, 0 if not, 1/2 for an access alike."""
         theirs, ours = self._run_mistake(mistake, run), run.outcome
         if theirs.kind != ours.kind:
-            return False
+            return 0
         if ours.kind == "memory":
             a, b = theirs.finding, ours.finding
+            if (a.kind, a.access) != (b.kind, b.access):
+                return 0
             if abs(a.offset) >= _WRAPPED and abs(b.offset) >= _WRAPPED:
-                return (a.kind, a.access) == (b.kind, b.access)
-            return (a.kind, a.access, a.offset) == (b.kind, b.access, b.offset)
+                return 1
+            # Where the kernel is written another way, other programs and lanes may come first.
+            return (1 if (a.program, a.lanes) == (b.program, b.lanes) else 0.5) if a.offset == b.offset else 0
         if ours.kind == "raised":
             return theirs.error[:80] == ours.error[:80]
         if ours.kind == "contract":

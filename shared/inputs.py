@@ -18,9 +18,9 @@ def _normal(shape, generator):
 
 
 def _ramp(shape, generator):
-    """Steps along the last axis, about 0.02 to 20 in all, so that no two neighbours are equal."""
+    """Even steps along the last axis, from 0 to 200: far enough that exp() of the difference overflows."""
     n = shape[-1] if shape else 1
-    steps = torch.linspace(0.0, 20.0, max(n, 2), dtype=torch.float64)[:n]
+    steps = torch.linspace(0.0, 200.0, max(n, 2), dtype=torch.float64)[:n]
     return steps.expand(shape).clone()
 
 
@@ -32,8 +32,13 @@ def _one_large(shape, generator):
 
 def _last_large(shape, generator):
     values = 0.1 * _normal(shape, generator)
-    values[..., -1] = 8.0
+    values[..., -1] = 100.0
     return values
+
+
+def _rows_apart(shape, generator):
+    levels = 200.0 * torch.arange(shape[0], dtype=torch.float64)
+    return _normal(shape, generator) + levels.reshape(-1, *[1] * (len(shape) - 1))
 
 
 def _some_minus_inf(shape, generator):
@@ -60,7 +65,8 @@ VALUES = {
     "constant 3": lambda shape, g: torch.full(shape, 3.0, dtype=torch.float64),
     "ascending": _ramp,
     "descending": lambda shape, g: _ramp(shape, g).flip(-1),
-    "last column large": _last_large,
+    "last column 100": _last_large,
+    "rows 200 apart": _rows_apart,
     "some -inf": _some_minus_inf,
     "one row all -inf": _one_row_minus_inf,
 }

@@ -35,6 +35,10 @@ class AccessError(Exception):
         self.finding = finding
 
 
+class TooManyPrograms(Exception):
+    """A launch has more programs than `Recorder.most_programs`."""
+
+
 @dataclass(frozen=True)
 class Finding:
     """Something wrong with an access.
@@ -47,6 +51,7 @@ class Finding:
     program: the program id, three numbers.
     kernel:  the kernel's name.
     line:    line of the source file, 0 if unknown.
+    lanes:   how many lanes of the access are concerned.
     """
 
     kind: str
@@ -57,6 +62,7 @@ class Finding:
     program: tuple[int, int, int]
     kernel: str
     line: int
+    lanes: int = 1
 
 
 @dataclass
@@ -136,11 +142,13 @@ class Recorder:
     keep_accesses:  also keep every access, to draw a picture of them.
     fill_undefined: give lanes that a masked load without `other` leaves undefined the value NaN.
                     The language promises nothing for them; today's GPUs happen to give 0.
+    most_programs:  a launch of more raises TooManyPrograms at its first access.
     """
 
     def __init__(self, source: str, count_sectors: bool = False, keep_accesses: bool = False,
-                 fill_undefined: bool = True):
+                 fill_undefined: bool = True, most_programs: int = 1 << 40):
         self.source = source
+        self.most_programs = most_programs
         self.count_sectors = count_sectors
         self.keep_accesses = keep_accesses
         self.fill_undefined = fill_undefined
@@ -255,7 +263,11 @@ class Recorder:
         active = np.ones(addresses.shape, bool) if mask is None else np.broadcast_to(mask.data, addresses.shape)
         active = active.astype(bool)
         addresses = addresses[active].astype(np.int64)
-        if addresses.size == 0 or self._launch is None:
+        if self._launch is None:
+            return None, addresses, active
+        if int(np.prod(builder.grid_dim)) > self.most_programs:
+            raise TooManyPrograms
+        if addresses.size == 0:
             return None, addresses, active
         low, high = int(addresses.min()), int(addresses.max())
         itemsize = max(1, ptrs.get_element_ty().primitive_bitwidth // 8)
@@ -298,7 +310,7 @@ class Recorder:
         lanes = f", {len(outside)} lanes in all" if len(outside) > 1 else ""
         text = (f"program {_program(program)} {verb} {region.name} at offset {offset:,}: "
                 f"{region.describe(offset)}{lanes}")
-        return Finding("out of bounds", text, kind, region.name, offset, program, kernel, line)
+        return Finding("out of bounds", text, kind, region.name, offset, program, kernel, line, len(outside))
 
     def _check_read(self, builder, region: Region, offsets) -> None:
         if region.writer is None or self._atomics:

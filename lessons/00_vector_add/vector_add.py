@@ -75,7 +75,7 @@ def vector_add(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 if __name__ == "__main__":  # the same as ./run.sh with this file's name
     import os
     import sys
-    from pathlib import Path
 
-    run = str(Path(__file__).resolve().parents[2] / "run.sh")
-    os.execve(run, [run, __file__], {"PYTHON": sys.executable, **os.environ})
+    os.environ.setdefault("PYTHON", sys.executable)
+    run = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "run.sh")
+    os.execv(run, [run, os.path.abspath(__file__), *sys.argv[1:]])

@@ -16,9 +16,10 @@ def causes_of(script, path, folder):
     for function in exercise.functions:
         call = getattr(module, function.name)
         for number, case in enumerate(function.cases):
-            if not case.gpu_only:
-                outcome = correctness.run_case(function, call, case, "cpu", number, str(path), trial.recorder())
-                trial.add(function, call, number, case, outcome)
+            if not case.gpu_only and not trial.hopeless:
+                recorder = trial.recorder()
+                outcome = correctness.run_case(function, call, case, "cpu", number, str(path), recorder)
+                trial.add(function, call, number, case, outcome, recorder.totals.programs)
     return trial.failed, trial.causes()
 
 

@@ -1,0 +1,85 @@
+"""Row-wise sum: many values become one.
+
+    out[i] = x[i, 0] + x[i, 1] + ... + x[i, n_cols - 1]
+
+x (n_rows, n_cols) -> (n_rows,) in x's dtype, added up in float32. One program sums one row.
+New: a loop over blocks, an accumulator, tl.sum, and what a masked lane holds (`other`).
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def row_wise_sum_kernel(
+    x_ptr, out_ptr,
+    stride_row, stride_col,
+    n_cols,
+    BLOCK_SIZE: tl.constexpr,
+):
+    # 64-bit, since a row number or a column number times its stride can pass 2**31.
+    row = tl.program_id(0).to(tl.int64)
+    lanes = tl.arange(0, BLOCK_SIZE).to(tl.int64)
+
+    # TODO 1: where this program's row begins, a pointer (1 line). Rows are stride_row elements apart.
+    row_ptr = ...
+
+    # One running sum per lane; they are added to each other only once, at the end.
+    sums = tl.zeros((BLOCK_SIZE,), dtype=tl.float32)
+    for start in range(0, n_cols, BLOCK_SIZE):
+        # TODO 2: the columns of this block and which of them exist, both (BLOCK_SIZE,) (2 lines).
+        cols = ...
+        mask = ...
+
+        # TODO 3: load them, and in the lanes that are masked out a value that leaves a sum as it is
+        # (1 line: tl.load with `other`). Columns are stride_col elements apart.
+        values = ...
+
+        # TODO 4: add them to the running sums in float32 (1 line).
+        sums = ...
+
+    # TODO 5: the sum of the running sums, a scalar (1 line: tl.sum).
+    total = ...
+
+    tl.store(out_ptr + row, total)
+
+
+def row_wise_sum(x: torch.Tensor) -> torch.Tensor:
+    """The sum of each row: x (n_rows, n_cols) -> (n_rows,).
+
+    Raises ValueError if x is not 2-D, TypeError if it is not floating point.
+    """
+    if x.dim() != 2:
+        raise ValueError(f"x must be 2-D, it has shape {tuple(x.shape)}")
+    if not x.is_floating_point():
+        raise TypeError(f"x must be floating point, it is {x.dtype}")
+
+    n_rows, n_cols = x.shape
+    out = torch.empty(n_rows, dtype=x.dtype, device=x.device)
+    if n_rows == 0:
+        return out
+
+    # A block no longer than the row, and short enough for its lanes to stay in registers.
+    BLOCK_SIZE = min(triton.next_power_of_2(max(n_cols, 1)), 8192)
+
+    # TODO 6: the grid, a tuple with the number of programs (1 line). Who does what?
+    grid = ...
+
+    row_wise_sum_kernel[grid](
+        x, out,
+        x.stride(0), x.stride(1),
+        n_cols,
+        BLOCK_SIZE=BLOCK_SIZE,
+        num_warps=min(max(BLOCK_SIZE // 512, 1), 16),
+    )
+    return out
+
+
+if __name__ == "__main__":  # the same as ./run.sh with this file's name
+    import os
+    import sys
+
+    os.environ.setdefault("PYTHON", sys.executable)
+    run = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "run.sh")
+    os.execv(run, [run, os.path.abspath(__file__), *sys.argv[1:]])

@@ -1,0 +1,103 @@
+"""Optional: softmax at full speed for every row length up to 65,536.
+
+softmax.py is at the speed of a copy where a row is a power of two and neither short nor very long.
+Two things hold it back elsewhere:
+
+- A row of 12,000 in one block of 16,384 leaves a quarter of the lanes idle. Two blocks fit closer:
+  a head of 8,192, the largest power of two in it, and a tail of 3,808 in a block of 4,096.
+- A row of 256 is too little work for one program. One program takes several rows, as a 2-D tile.
+
+x (n_rows, n_cols) -> the same shape and dtype.
+New: 2-D blocks made of [:, None] and [None, :], and `if` on a constexpr, decided at compile time.
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+MAX_COLS = 65536
+
+
+@triton.jit
+def fast_softmax_kernel(
+    x_ptr, out_ptr,
+    stride_x_row, stride_x_col, stride_out_row,
+    n_rows, n_cols,
+    ROWS: tl.constexpr,  # rows of one program
+    HEAD: tl.constexpr,  # the largest power of two that is not above n_cols
+    TAIL: tl.constexpr,  # a block for the other columns; 0 if there are none
+):
+    rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    row_mask = (rows < n_rows)[:, None]
+    x_rows = x_ptr + rows[:, None] * stride_x_row
+    out_rows = out_ptr + rows[:, None] * stride_out_row
+
+    # TODO 1: the head's columns, shape (1, HEAD), and the head in float32, shape (ROWS, HEAD)
+    # (2 lines). Every head column exists; not every row does.
+    head_cols = ...
+    head = ...
+
+    # Both loads are issued before the first reduction: a reduction waits for what it reduces, and
+    # the second load would wait with it.
+    if TAIL > 0:
+        # TODO 2: the same for the tail, which begins at column HEAD and needs a mask for its
+        # columns too (3 lines).
+        tail_cols = ...
+        tail_mask = ...
+        tail = ...
+
+    # TODO 3: the maximum of each row of the head, shape (ROWS,) (1 line: tl.max along axis 1).
+    row_max = ...
+
+    # TODO 5: the head's numerator, shape (ROWS, HEAD), and the sum of each row (2 lines).
+    head_numerator = ...
+    denominator = ...
+
+    # TODO 7: store the head's part of the result (1 line).
+    ...
+
+
+def fast_softmax(x: torch.Tensor) -> torch.Tensor:
+    """Softmax over the last axis of x (n_rows, n_cols).
+
+    Raises ValueError if x is not 2-D or has more than 65,536 columns, TypeError if it is not
+    floating point.
+    """
+    if x.dim() != 2:
+        raise ValueError(f"x must be 2-D, it has shape {tuple(x.shape)}")
+    if not x.is_floating_point():
+        raise TypeError(f"x must be floating point, it is {x.dtype}")
+    n_rows, n_cols = x.shape
+    if n_cols > MAX_COLS:
+        raise ValueError(f"x has {n_cols} columns, at most {MAX_COLS} fit in two blocks: see online_softmax")
+
+    out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    if out.numel() == 0:
+        return out
+
+    # TODO 8: HEAD, the largest power of two that is not above n_cols, and TAIL, a power of two that
+    # holds the other columns, or 0 (2 lines: triton.next_power_of_2, int.bit_length).
+    HEAD = ...
+    TAIL = ...
+
+    # A warp works best on about 1024 elements: short rows share one, long rows get several. A row
+    # without a tail has fewer registers in use and can spread over twice as many.
+    ROWS = max(1, 1024 // (2 * HEAD if TAIL else HEAD))
+    num_warps = min(max(HEAD // (1024 if TAIL else 512), 1), 32)
+    fast_softmax_kernel[(triton.cdiv(n_rows, ROWS),)](
+        x, out,
+        x.stride(0), x.stride(1), out.stride(0),
+        n_rows, n_cols,
+        ROWS=ROWS, HEAD=HEAD, TAIL=TAIL,
+        num_warps=num_warps,
+    )
+    return out
+
+
+if __name__ == "__main__":  # the same as ./run.sh with this file's name
+    import os
+    import sys
+
+    os.environ.setdefault("PYTHON", sys.executable)
+    run = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "run.sh")
+    os.execv(run, [run, os.path.abspath(__file__), *sys.argv[1:]])
