@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.overrides import TorchFunctionMode
 
 GUARD_BYTES = 1 << 16
 _GUARD_BYTE = 0xFF
@@ -177,7 +177,7 @@ def place(values: torch.Tensor, layout: str, name: str, device, dtype: torch.dty
     return guarded
 
 
-class GuardedAllocations(TorchDispatchMode):
+class GuardedAllocations(TorchFunctionMode):
     """While active, every new tensor lies between guard zones, and `torch.empty` holds NaN.
 
     `made` lists what was allocated; ask each one for its `damage()` afterwards.
@@ -189,10 +189,9 @@ class GuardedAllocations(TorchDispatchMode):
         super().__init__()
         self.made: list[Guarded] = []
 
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
         result = func(*args, **(kwargs or {}))
-        name = func._schema.name.removeprefix("aten::")
-        base = name.removesuffix("_like").removesuffix("_strided")
+        base = getattr(func, "__name__", "").removesuffix("_like").removesuffix("_strided")
         if base not in self._FACTORIES or type(result) is not torch.Tensor or result.numel() == 0:
             return result
         if result.layout is not torch.strided or result.device.type == "meta":

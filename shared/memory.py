@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
-from torch.utils._python_dispatch import _disable_current_modes
 
 from shared.buffers import element_index, span_of
 
@@ -199,14 +198,14 @@ class Recorder:
             self._launch, self._atomics = launch, False
             self.launches.append(launch)
             self.totals.launches += 1
-            with _disable_current_modes():
-                try:
-                    return run(executor, *args, **kwargs)
-                finally:
-                    from triton.runtime import interpreter
-                    launch.grid = tuple(getattr(interpreter.interpreter_builder, "grid_dim", (0, 0, 0)))
-                    self.totals.programs += int(np.prod(launch.grid))
-                    self._launch = None
+            try:
+                return run(executor, *args, **kwargs)
+            finally:
+                from triton.runtime import interpreter
+
+                launch.grid = tuple(getattr(interpreter.interpreter_builder, "grid_dim", (0, 0, 0)))
+                self.totals.programs += int(np.prod(launch.grid))
+                self._launch = None
 
         return observed
 
