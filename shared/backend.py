@@ -82,6 +82,19 @@ def gpu_target(device: str) -> str:
     return f"sm_{properties.major}{properties.minor}"
 
 
+def gpu_answers(device: str) -> bool:
+    """False once an illegal access has made the GPU useless to this process. True for "cpu"."""
+    if device == "cpu":
+        return True
+    import torch
+
+    try:
+        getattr(torch, device).synchronize()
+    except RuntimeError:
+        return False
+    return True
+
+
 def repair_interpreter() -> None:
     """Make the interpreter of this Triton work here, where a known fault has a known remedy.
 
@@ -91,6 +104,8 @@ def repair_interpreter() -> None:
     - an autotuned kernel asks a GPU driver for timings. Without one, the first configuration is used.
     - every call of tl.sum and its like prepares the language anew, which takes longer than the sum.
       Once a launch is enough.
+    - the variable of a loop with 64-bit bounds is a Python number, which counts as 32-bit in the next
+      product. On a GPU it has the type of its bounds; so it does here.
     """
     import numpy
     from triton.runtime import interpreter
@@ -109,7 +124,33 @@ def repair_interpreter() -> None:
     interpreter._patch_lang_tensor = patched
     use_first_configuration()
     _prepare_once_a_launch(interpreter)
+    _keep_the_type_of_loop_variables(interpreter)
     numpy.seterr(all="ignore")  # a GPU does not warn about inf - inf either
+
+
+def _keep_the_type_of_loop_variables(interpreter) -> None:
+    import numpy
+    import triton.language as tl
+
+    def typed_range(*bounds, step=None, **options):
+        if step is not None:
+            bounds = (0, *bounds, step) if len(bounds) == 1 else (*bounds, step)
+        numbers = range(*(int(bound) for bound in bounds))
+        if not any(isinstance(bound, tl.tensor) and bound.dtype == tl.int64 for bound in bounds):
+            return numbers
+        return (tl.tensor(interpreter.TensorHandle(numpy.array([n], numpy.int64), tl.int64), tl.int64) for n in numbers)
+
+    patch = interpreter._patch_lang
+
+    def patched(function):
+        scope = patch(function)
+        function.__globals__.setdefault("range", typed_range)
+        for language in {function.__globals__.get("tl"), tl.core} - {None}:
+            if hasattr(language, "range"):
+                scope.set_attr(language, "range", typed_range)
+        return scope
+
+    interpreter._patch_lang = patched
 
 
 def _prepare_once_a_launch(interpreter) -> None:

@@ -174,7 +174,7 @@ def compare(got: torch.Tensor, truth: torch.Tensor, allowed: torch.Tensor, start
     """
     got = got.detach().double()
     error = (got - truth).abs()
-    right = (error <= allowed) | (got == truth) | (torch.isnan(got) & torch.isnan(truth))
+    right = (torch.isfinite(error) & (error <= allowed)) | (got == truth) | (torch.isnan(got) & torch.isnan(truth))
     if bool(right.all()):
         return None
     wrong = torch.nonzero(~right)
@@ -204,6 +204,8 @@ def run_case(function: Function, call: Callable, case: Case, device: str, seed: 
     try:
         guarded = make_inputs(function, case, device, seed)
     except (RuntimeError, MemoryError) as error:
+        if not _out_of_memory(error):
+            return outcome_of_error(error, source)
         return Outcome("skipped", f"this machine has too little memory for it ({first_line(error)})")
     inputs = {name: g.view for name, g in guarded.items()}
     if case.refuses:
@@ -223,6 +225,11 @@ def run_case(function: Function, call: Callable, case: Case, device: str, seed: 
             return Outcome("contract", "the second call changed what the first call had returned: "
                            "each call needs an output of its own")
     return outcome
+
+
+def _out_of_memory(error: BaseException) -> bool:
+    known = isinstance(error, torch.OutOfMemoryError | MemoryError)
+    return known or "allocate memory" in str(error) or "out of memory" in str(error)
 
 
 def call_observed(call: Callable, inputs: list[torch.Tensor], recorder: Recorder | None):

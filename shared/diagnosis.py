@@ -318,7 +318,7 @@ _ERRORS = (
      "interpreter allows it, a GPU does not.", "Say it with tl. operations."),
     (r"Boolean value of Tensor with more than one value", "`if` wants one value and got a block.",
      "Choose element by element with tl.where(condition, a, b)."),
-    (r"chained comparison|Chained comparison", "a < b < c works on numbers only.", "Write (a < b) & (b < c)."),
+    (r"simultaneous multiple comparison|chained comparison", "a < b < c works on numbers only.", "Write (a < b) & (b < c)."),
     (r"Cannot make_shape_compatible|shape mismatch|could not be broadcast|Cannot broadcast",
      "Two blocks of different shapes meet.", "Give a vector its second axis: v[:, None] is a column, v[None, :] a row."),
     (r"Expected pointer argument to have shape|Mask argument cannot be block type|Value argument cannot be block type",

@@ -36,6 +36,12 @@ def _last_large(shape, generator):
     return values
 
 
+def _diagonal_large(shape, generator):
+    values = _normal(shape, generator)
+    values.diagonal().add_(8.0)
+    return values
+
+
 def _rows_apart(shape, generator):
     levels = 200.0 * torch.arange(shape[0], dtype=torch.float64)
     return _normal(shape, generator) + levels.reshape(-1, *[1] * (len(shape) - 1))
@@ -66,6 +72,7 @@ VALUES = {
     "ascending": _ramp,
     "descending": lambda shape, g: _ramp(shape, g).flip(-1),
     "last column 100": _last_large,
+    "diagonal large": _diagonal_large,
     "rows 200 apart": _rows_apart,
     "some -inf": _some_minus_inf,
     "one row all -inf": _one_row_minus_inf,

@@ -49,6 +49,8 @@ class Worker:
         (folder / "job.json").write_text(json.dumps({**job, "folder": str(folder)}), encoding="utf-8")
         environment = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "0"}
         environment.pop("TRITON_INTERPRET", None)
+        if job["kind"] == "check":
+            environment["CUDA_LAUNCH_BLOCKING"] = "1"  # an error is raised at the launch that caused it
         with open(self._output, "wb") as output:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "shared.worker", str(folder / "job.json"), str(self._events)],

@@ -129,8 +129,6 @@ def verdict(data: dict, script: course.Script) -> str:
             lines.append(place)
         if data["stage"] == "todos":
             lines += _open_todos(data)
-        elif data["stage"] in ("compile", "import", "correctness"):
-            lines += _explained(data)
     lines += _failures(failed)
     lines += _causes(data)
     lines += [_wrap(f"{case['function']} {case['label']} was left out: {case['message']}") for case in skipped]
@@ -146,12 +144,6 @@ def verdict(data: dict, script: course.Script) -> str:
 def _open_todos(data: dict) -> list[str]:
     return [_wrap(f"TODO {t['number']}, line {t['line']}: {t['title']}", "      ", "    ")
             for t in data["todos"]["open"][:1]]
-
-
-def _explained(data: dict) -> list[str]:
-    if not data.get("explained"):
-        return []
-    return [_wrap(data["explained"])]
 
 
 def _failures(failed: list[dict]) -> list[str]:
@@ -251,8 +243,9 @@ def timings(data: dict) -> str:
 
 
 def _table(function: str, rows: list[dict]) -> list[str]:
-    names = [k.removesuffix("_us") for k in rows[0] if k.endswith("_us") and k != "copy_us"]
-    head = f"    {rows[0]['x']:>14}" + "".join(f"{name:>16}" for name in names) + f"{'yours':>12}{'of the ceiling':>16}"
+    names = [k.removesuffix("_us") for k in rows[0] if k.endswith("_us") and k not in ("copy_us", "yours_us")]
+    names.append("yours")
+    head = f"    {rows[0]['x']:>14}" + "".join(f"{name:>16}" for name in names) + f"{'GB/s':>12}{'of the ceiling':>16}"
     lines = [f"  {function}, {rows[0]['dtype']}: median time in µs; GB/s of the least traffic", head]
     for row in rows:
         cells = f"    {row['value']:>14,}" + "".join(f"{row[name + '_us']:>16.1f}" for name in names)
@@ -264,18 +257,18 @@ def _no_timings(data: dict, script: course.Script) -> list[str]:
     if data["machine"].get("device") != "cpu":
         return []
     lines = ["  Timings need a GPU: the interpreter's say nothing."]
-    recorded = sorted(course.RESULTS.glob(f"*/{script.name}*.csv")) if course.RESULTS.exists() else []
-    for path in recorded[:2]:
+    names = dict.fromkeys(row["function"] for row in data["memory"])
+    for path in [path for name in names for path in sorted(course.RESULTS.glob(f"*/{name}.csv"))[:1]]:
         with open(path, encoding="utf-8") as file:
             comments = [line[1:].strip() for line in file if line.startswith("#")]
         with open(path, encoding="utf-8") as file:
             rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
         if not rows:
             continue
-        best = max(rows, key=lambda r: float(r["of_ceiling"]))
-        lines.append(_wrap(f"The solution's {path.stem}, recorded elsewhere ({comments[0]}): "
+        best = max(rows, key=lambda r: float(r["gbps"]))
+        lines.append(_wrap(f"Recorded for the solution's {path.stem}, not on this machine ({comments[0]}): "
                            f"{float(best['gbps']):.0f} GB/s at {int(best['value']):,} {best['x']}, "
-                           f"{float(best['of_ceiling']):.0%} of the ceiling. {shown(path)}"))
+                           f"{float(best['of_ceiling']):.0%} of the ceiling. {shown(path)}", "    ", "  "))
     return lines
 
 

@@ -171,6 +171,12 @@ def _take_check(events: list[dict], end: process.End, verdict: dict) -> None:
         elif kind == "import failed":
             verdict.update(stage="import", message=f"The file cannot be imported: {event['message']}",
                            line=event["line"])
+        elif kind == "gpu lost":
+            verdict["notes"].append("After an access to memory that is not there, the GPU does nothing more for a "
+                                    "process: the other cases were left out.")
+        elif kind == "gave up":
+            enough = "That is enough to go on: the other cases were left out."
+            verdict["notes"] += [enough] if enough not in verdict["notes"] else []
         elif kind == "contract" and not verdict["message"]:
             verdict.update(stage="contract", message=event["message"], line=event["line"])
     if end.kind == "done":
@@ -234,6 +240,7 @@ def _take_compilation(events: list[dict], end: process.End, verdict: dict, faile
         verdict["notes"] += [f"{e['kernel']} does not compile for {e['target']}: {e['message']}" for e in errors]
         return
     first = fatal[0]
+    verdict["causes"] = first["causes"]
     verdict.update(stage="compile", line=first["line"], message=f"{first['kernel']} is right in the interpreter, and "
                    f"does not compile for a GPU ({first['target']}): {first['message']}")
 

@@ -14,7 +14,7 @@ _TODO = re.compile(r"^(\s*)# TODO \d+")
 
 
 def skeleton_of(solution: str) -> str:
-    """The skeleton's text. Raises ValueError if a TODO in the solution has no answer."""
+    """The skeleton's text. Raises ValueError if a TODO has no answer, or two are not told apart."""
     lines = solution.splitlines()
     tree = ast.parse(solution)
     result: list[str] = []
@@ -32,6 +32,8 @@ def skeleton_of(solution: str) -> str:
         start = position
         while position < len(lines) and lines[position].startswith(indent) and lines[position].strip():
             position += 1
+        if any(_TODO.match(line) for line in lines[start:position]):
+            raise ValueError(f"line {start}: an empty line is missing between two TODOs")
         answer = _unknowns(tree, start + 1, position, len(indent))
         if not answer:
             raise ValueError(f"line {start}: the TODO has no answer below it")

@@ -46,23 +46,30 @@ def read(path: Path) -> Source:
 
 def parse(text: str, path: Path) -> Source:
     """What `read` returns, from a text. A `...` belongs to the nearest TODO above it."""
-    comments = [(n, m) for n, line in enumerate(text.splitlines(), 1) if (m := _TODO.match(line))]
+    lines = text.splitlines()
+    comments = [(n, m) for n, line in enumerate(lines, 1) if (m := _TODO.match(line))]
     try:
         tree = ast.parse(text)
     except SyntaxError as error:
-        todos = tuple(Todo(int(m["number"]), n, _title(m)) for n, m in comments)
+        todos = tuple(Todo(int(m["number"]), n, _title(lines, n, m)) for n, m in comments)
         return Source(path, text, todos, f"{error.msg}", error.lineno or 0)
     open_lines = [node.lineno for node in ast.walk(tree) if _is_unknown(node)]
     todos = []
     for position, (line, match) in enumerate(comments):
-        end = comments[position + 1][0] if position + 1 < len(comments) else len(text.splitlines()) + 1
+        end = comments[position + 1][0] if position + 1 < len(comments) else len(lines) + 1
         still = sorted(n for n in open_lines if line < n < end)
-        todos.append(Todo(int(match["number"]), line, _title(match), still[0] if still else 0))
+        todos.append(Todo(int(match["number"]), line, _title(lines, line, match), still[0] if still else 0))
     return Source(path, text, tuple(todos))
 
 
-def _title(match: re.Match) -> str:
-    return match["title"].lstrip(" :").strip()
+def _title(lines: list[str], number: int, match: re.Match) -> str:
+    """The whole comment, which may go on over the next lines, as one text."""
+    parts = [match["title"].lstrip(" :").strip()]
+    for line in lines[number:]:
+        if not line.startswith(match["indent"] + "# ") or _TODO.match(line):
+            break
+        parts.append(line.strip().removeprefix("# "))
+    return " ".join(parts)
 
 
 def _is_unknown(node: ast.AST) -> bool:

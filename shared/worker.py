@@ -109,14 +109,20 @@ def check(job: dict, script: course.Script, emit: Emit) -> None:
     trial = diagnosis.Trial(exercise, script.solution.read_text(encoding="utf-8"), job["path"], device, job["folder"])
     for function, call in _functions(job, exercise, module, emit):
         for number, case in enumerate(function.cases):
-            if trial.hopeless or (case.gpu_only and device == "cpu"):
+            if case.gpu_only and device == "cpu":
                 continue
+            if trial.hopeless:
+                emit("gave up", number=len(trial.failed))
+                break
             data = dict(function=function.name, number=number, label=case.label, why=case.why,
                         shape=list(case.shape), dtype=case.dtype, layout=case.layout, values=case.values)
             emit("case started", **data)
             recorder = trial.recorder()
             outcome = correctness.run_case(function, call, case, device, number, job["path"], recorder)
             emit("case", **data, **outcome.as_data())
+            if outcome.kind == "raised" and not backend.gpu_answers(device):
+                emit("gpu lost")
+                return
             trial.add(function, call, number, case, outcome, recorder.totals.programs if recorder else 0)
         if device == "cpu":
             _report_memory(function, call, job, emit)
@@ -147,7 +153,7 @@ def compile_kernels(job: dict, script: course.Script, emit: Emit) -> None:
     """Compilation for `job["targets"]` and, where there is one, for the GPU of this machine."""
     import torch
 
-    from shared import offline
+    from shared import diagnosis, offline
     from shared.correctness import first_line, outcome_of_error
     from shared.exercise import Case
     from shared.inputs import make_inputs
@@ -180,7 +186,8 @@ def compile_kernels(job: dict, script: course.Script, emit: Emit) -> None:
         for compiled in result.compiled:
             emit("compiled", function=function.name, label=case.label, **compiled.as_data())
         for error in result.errors:
-            emit("compile error", function=function.name, **error.as_data())
+            emit("compile error", function=function.name, **error.as_data(),
+                 causes=[cause.as_data() for cause in diagnosis.explain_error(error.message)])
 
 
 def bench(job: dict, script: course.Script, emit: Emit) -> None:

@@ -10,7 +10,7 @@ if __name__ == "__main__":  # the same as ./run.sh 01_row_reduce
 
 from shared.exercise import Benchmark, Case, Exercise, Function, Mistake, Traffic, row_cases, with_cases
 
-BLOCK = 8192
+BLOCK = 2048
 COLUMNS = (256, 768, 1024, 2048, 4096, 5120, 8192, 12000, 16384, 32768, 65536)
 
 
@@ -157,7 +157,7 @@ row_wise_sum = Exercise(
         ),
         Mistake(
             "the block as long as the row",
-            edits=(("min(triton.next_power_of_2(max(n_cols, 1)), 8192)", "max(n_cols, 1)"),),
+            edits=(("min(triton.next_power_of_2(max(n_cols, 1)), 2048)", "max(n_cols, 1)"),),
             says="BLOCK_SIZE is the number of columns, and blocks have a length that is a power of two",
             look="triton.next_power_of_2, which was given.",
         ),

@@ -59,13 +59,13 @@ def row_wise_max(x: torch.Tensor) -> torch.Tensor:
     if n_rows == 0:
         return out
 
-    BLOCK_SIZE = min(triton.next_power_of_2(n_cols), 8192)
+    BLOCK_SIZE = min(triton.next_power_of_2(n_cols), 2048)
     row_wise_max_kernel[(n_rows,)](
         x, out,
         x.stride(0), x.stride(1),
         n_cols,
         BLOCK_SIZE=BLOCK_SIZE,
-        num_warps=min(max(BLOCK_SIZE // 512, 1), 16),
+        num_warps=max(BLOCK_SIZE // 256, 1),
     )
     return out
 

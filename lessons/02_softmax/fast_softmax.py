@@ -28,20 +28,21 @@ def fast_softmax_kernel(
     TAIL: tl.constexpr,  # a block for the other columns; 0 if there are none
 ):
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
-    row_mask = (rows < n_rows)[:, None]
+    # Past the last row, do the last row again: the same values are written twice, which harms nothing,
+    # and no access needs a mask for its rows.
+    rows = tl.minimum(rows, n_rows - 1)
     x_rows = x_ptr + rows[:, None] * stride_x_row
     out_rows = out_ptr + rows[:, None] * stride_out_row
 
     # TODO 1: the head's columns, shape (1, HEAD), and the head in float32, shape (ROWS, HEAD)
-    # (2 lines). Every head column exists; not every row does.
+    # (2 lines). Every column of the head exists.
     head_cols = ...
     head = ...
 
     # Both loads are issued before the first reduction: a reduction waits for what it reduces, and
     # the second load would wait with it.
     if TAIL > 0:
-        # TODO 2: the same for the tail, which begins at column HEAD and needs a mask for its
-        # columns too (3 lines).
+        # TODO 2: the same for the tail, which begins at column HEAD and needs a mask (3 lines).
         tail_cols = ...
         tail_mask = ...
         tail = ...
@@ -49,9 +50,17 @@ def fast_softmax_kernel(
     # TODO 3: the maximum of each row of the head, shape (ROWS,) (1 line: tl.max along axis 1).
     row_max = ...
 
+    if TAIL > 0:
+        # TODO 4: ... and of the tail (1 line: tl.maximum).
+        row_max = ...
+
     # TODO 5: the head's numerator, shape (ROWS, HEAD), and the sum of each row (2 lines).
     head_numerator = ...
     denominator = ...
+
+    if TAIL > 0:
+        # TODO 6: the tail's numerator, its share of the sum, and its part of the result (3 lines).
+        denominator = ...
 
     # TODO 7: store the head's part of the result (1 line).
     ...
