@@ -11,6 +11,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from matplotlib.ticker import MaxNLocator
 
 from shared.backend import Machine
 from shared.buffers import element_index
@@ -20,6 +21,7 @@ from shared.memory import Access, Launch, Recorder
 _YOURS = "#c1121f"
 _BASELINES = ("#3a6ea5", "#7a9e7e", "#8d6a9f", "#b08968")
 _CEILING = "#222222"
+_SHARED = (0.75, 0.75, 0.75)
 
 
 def speed(table: pd.DataFrame, function: Function, machine: Machine, path: Path) -> None:
@@ -52,7 +54,7 @@ def accesses(recorder: Recorder, title: str, path: Path) -> None:
     """One panel for each tensor of each launch: colour is the program, shade the order in time.
 
     A recorder with `keep_accesses` is needed. Later accesses of one program are lighter, so a loop
-    over a row shows as steps. White is what nobody touched.
+    over a row shows as steps. Grey is what several programs touched, white what none did.
     """
     panels = []
     for number, launch in enumerate(recorder.launches):
@@ -62,7 +64,7 @@ def accesses(recorder: Recorder, title: str, path: Path) -> None:
                 chosen = [a for a in mine if a.kind == kind]
                 if chosen:
                     panels.append((launch, region, kind, chosen))
-    heights = [max(0.5, min(region.tensor.shape[0], 8) * 0.28 if region.tensor.dim() > 1 else 0.42)
+    heights = [min(region.tensor.shape[0], 8) * 0.22 if region.tensor.dim() > 1 else 0.3
                for _, region, _, _ in panels]
     figure, grid = plt.subplots(len(panels), 1, figsize=(9, 1.0 + sum(h + 0.75 for h in heights)), squeeze=False,
                                 height_ratios=heights, layout="constrained")
@@ -79,23 +81,30 @@ def _panel(axes, launch: Launch, region, kind: str, chosen: list[Access]) -> Non
     image = np.ones((*shape, 3))
     touched = np.zeros(shape, int)
     programs = sorted({a.program for a in chosen})
-    colours = plt.get_cmap("tab10")
+    colours = plt.get_cmap("Set1")
+    owner = np.full(shape, -1)
     steps: dict[tuple, int] = {}
     most = max(sum(a.program == p for a in chosen) for p in programs)
     for access in chosen:
         step = steps.get(access.program, 0)
         steps[access.program] = step + 1
-        base = np.array(colours(programs.index(access.program) % 10)[:3])
+        number = programs.index(access.program)
+        base = np.array(colours(number % 7)[:3])  # grey, the ninth, means several programs
         colour = base + (1 - base) * 0.6 * (step / max(most - 1, 1) if most > 1 else 0)
         for offset in access.offsets:
             index = element_index(int(offset), tensor)
             place = index if index is not None and len(index) == 2 else (0, (index or (0,))[0])
-            image[place] = colour
             touched[place] += 1
+            if owner[place] == -1:  # the first touch counts: later passes do not repaint
+                owner[place], image[place] = number, colour
+            elif owner[place] != number:
+                image[place] = _SHARED
     axes.imshow(image, aspect="auto", interpolation="nearest", extent=(0, shape[1], shape[0], 0))
     for row in range(1, shape[0]):
         axes.axhline(row, color="white", lw=1)
-    _name_programs(axes, chosen, tensor, shape, programs)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    if not (image == _SHARED).all(axis=-1).any():
+        _name_programs(axes, chosen, tensor, shape, programs)
     times = sorted(set(touched.ravel().tolist()) - {0})
     often = f", each element {'–'.join(map(str, sorted({times[0], times[-1]})))}×" if times[-1:] > [1] else ""
     masked = sum(a.masked for a in chosen)

@@ -37,7 +37,7 @@ row_wise_sum = Exercise(
             traffic=traffic,
             memory=(16, 1000),
             typical=(64, 4096),
-            picture=(6, 700),
+            picture=(6, 5000),
             cases=with_cases(
                 row_cases(block=BLOCK, minus_inf=False),
                 Case((4, 0), why="the sum of nothing is 0"),
@@ -238,7 +238,7 @@ row_wise_max = Exercise(
             traffic=traffic,
             memory=(16, 1000),
             typical=(64, 4096),
-            picture=(6, 700),
+            picture=(6, 5000),
             cases=with_cases(
                 row_cases(block=BLOCK),
                 Case((3, 0), values="with no columns", refuses="x", why="nothing has no maximum"),
