@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 
-from shared import course, report, selfcheck, skeleton, source
+from shared import course, pages, report, selfcheck, skeleton, source
 
 PASS, NOT_YET, FAULT = 0, 1, 2
 
@@ -224,6 +224,8 @@ def _record(arguments: list[str]) -> int:
         if verdict["status"] != selfcheck.PASSED:
             print(verdict["message"])
             status = FAULT
+    for page in pages.refresh_all():
+        print(f"{report.shown(page)}: brought up to date.")
     return status
 
 

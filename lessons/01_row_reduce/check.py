@@ -10,7 +10,7 @@ if __name__ == "__main__":  # the same as ./run.sh 01_row_reduce
 
 from shared.exercise import Benchmark, Case, Exercise, Function, Mistake, Traffic, row_cases, with_cases
 
-BLOCK = 2048
+BLOCK = 1024
 COLUMNS = (256, 768, 1024, 2048, 4096, 5120, 8192, 12000, 16384, 32768, 65536)
 
 
@@ -37,7 +37,7 @@ row_wise_sum = Exercise(
             traffic=traffic,
             memory=(16, 1000),
             typical=(64, 4096),
-            picture=(6, 5000),
+            picture=(6, 2500),
             cases=with_cases(
                 row_cases(block=BLOCK, minus_inf=False),
                 Case((4, 0), why="the sum of nothing is 0"),
@@ -157,7 +157,7 @@ row_wise_sum = Exercise(
         ),
         Mistake(
             "the block as long as the row",
-            edits=(("min(triton.next_power_of_2(max(n_cols, 1)), 2048)", "max(n_cols, 1)"),),
+            edits=(("min(triton.next_power_of_2(max(n_cols, 1)), 1024)", "max(n_cols, 1)"),),
             says="BLOCK_SIZE is the number of columns, and blocks have a length that is a power of two",
             look="triton.next_power_of_2, which was given.",
         ),
@@ -238,7 +238,7 @@ row_wise_max = Exercise(
             traffic=traffic,
             memory=(16, 1000),
             typical=(64, 4096),
-            picture=(6, 5000),
+            picture=(6, 2500),
             cases=with_cases(
                 row_cases(block=BLOCK),
                 Case((3, 0), values="with no columns", refuses="x", why="nothing has no maximum"),

@@ -59,13 +59,13 @@ def row_wise_max(x: torch.Tensor) -> torch.Tensor:
     if n_rows == 0:
         return out
 
-    BLOCK_SIZE = min(triton.next_power_of_2(n_cols), 2048)
+    BLOCK_SIZE = min(triton.next_power_of_2(n_cols), 1024)
     row_wise_max_kernel[(n_rows,)](
         x, out,
         x.stride(0), x.stride(1),
         n_cols,
         BLOCK_SIZE=BLOCK_SIZE,
-        num_warps=max(BLOCK_SIZE // 256, 1),
+        num_warps=8 if n_cols >= 4096 else max(BLOCK_SIZE // 256, 1),
     )
     return out
 
