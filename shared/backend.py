@@ -1,4 +1,4 @@
-"""GPU or interpreter: what this machine has, what it can do, and the plain sentence when it cannot."""
+"""GPU or interpreter: what this machine has and can do, and the plain sentence when it cannot."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def version(package: str) -> str:
 
 
 def gpu_device() -> str:
-    """"cuda" or "xpu" if PyTorch sees a GPU, else ""."""
+    """ "cuda" or "xpu" if PyTorch sees a GPU, else ""."""
     import torch
 
     if torch.cuda.is_available():
@@ -55,7 +55,10 @@ def gpu_device() -> str:
 
 def gpu_seen_by_driver() -> bool:
     """Whether a GPU's driver is loaded, found without importing torch (which takes seconds)."""
-    return any(os.path.exists(path) for path in ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg", "/dev/dri/renderD128"))
+    return any(
+        os.path.exists(path)
+        for path in ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg", "/dev/dri/renderD128")
+    )
 
 
 def describe(device: str) -> Machine:
@@ -66,8 +69,15 @@ def describe(device: str) -> Machine:
 
         name = getattr(torch, device).get_device_name()
         target = gpu_target(device)
-    return Machine(device, name, target, version("torch"), version("triton"), version("numpy"),
-                   platform.python_version())
+    return Machine(
+        device,
+        name,
+        target,
+        version("torch"),
+        version("triton"),
+        version("numpy"),
+        platform.python_version(),
+    )
 
 
 def gpu_target(device: str) -> str:
@@ -101,11 +111,12 @@ def repair_interpreter() -> None:
     - triton 3.6 with NumPy 2.4 or later: a range() with run-time bounds fails with "only
       0-dimensional arrays can be converted" (triton issue 9171). The index of a tensor is taken
       from its single element instead.
-    - an autotuned kernel asks a GPU driver for timings. Without one, the first configuration is used.
+    - an autotuned kernel asks a GPU driver for timings. Without one, the first configuration
+      is used.
     - every call of tl.sum and its like prepares the language anew, which takes longer than the sum.
       Once a launch is enough.
-    - the variable of a loop with 64-bit bounds is a Python number, which counts as 32-bit in the next
-      product. On a GPU it has the type of its bounds; so it does here.
+    - the variable of a loop with 64-bit bounds is a Python number, which counts as 32-bit in the
+      next product. On a GPU it has the type of its bounds; so it does here.
     """
     import numpy
     from triton.runtime import interpreter
@@ -114,8 +125,10 @@ def repair_interpreter() -> None:
 
     def patched(tensor, *scope):
         patch_tensor(tensor, *scope)
+
         def index(self):
             return int(self.handle.data.item())
+
         if scope:
             scope[0].set_attr(tensor, "__index__", index)
         else:
@@ -138,7 +151,10 @@ def _keep_the_type_of_loop_variables(interpreter) -> None:
         numbers = range(*(int(bound) for bound in bounds))
         if not any(isinstance(bound, tl.tensor) and bound.dtype == tl.int64 for bound in bounds):
             return numbers
-        return (tl.tensor(interpreter.TensorHandle(numpy.array([n], numpy.int64), tl.int64), tl.int64) for n in numbers)
+        return (
+            tl.tensor(interpreter.TensorHandle(numpy.array([n], numpy.int64), tl.int64), tl.int64)
+            for n in numbers
+        )
 
     patch = interpreter._patch_lang
 
@@ -191,34 +207,64 @@ def use_first_configuration() -> None:
 
 # Messages of the tools that a learner may meet, and what to do. (a part of the text, the sentence)
 KNOWN_PROBLEMS = (
-    ("Failed to find C compiler",
-     "Triton builds a small launcher and needs a C compiler: install gcc (apt install build-essential) or set CC."),
-    ("Python.h: No such file",
-     f"Triton's launcher needs Python's headers: install python{platform.python_version_tuple()[0]}."
-     f"{platform.python_version_tuple()[1]}-dev."),
-    ("libcuda.so cannot found",
-     "The GPU driver's library was not found. On WSL it is in /usr/lib/wsl/lib; elsewhere set TRITON_LIBCUDA_PATH."),
-    ("cannot find -lcuda",
-     "The GPU driver's library was not found. On WSL it is in /usr/lib/wsl/lib; elsewhere set TRITON_LIBCUDA_PATH."),
-    ("device kernel image is invalid",
-     "The GPU driver is older than this Triton, or the cache is from another GPU: update the driver, or delete "
-     "~/.triton/cache."),
-    ("is not defined for option 'gpu-name'",
-     "This GPU is newer than this Triton knows: a newer torch with its triton will do."),
-    ("too old to be supported by the triton GPU compiler",
-     "This GPU is too old for Triton. Everything but the timings works with --device cpu."),
-    ("out of resource: shared memory",
-     "The tile needs more shared memory than this GPU has: use smaller blocks or fewer stages."),
-    ("CUDA out of memory",
-     "The GPU's memory is full: close what else uses it, or run with --device cpu."),
-    ("Permission denied: '/.triton",
-     "The home directory is not writable: set TRITON_CACHE_DIR to a folder that is."),
-    ("GLIBCXX_",
-     "The system's C++ library is too old for this torch: a newer distribution or conda's libstdcxx-ng helps."),
-    ("0 active drivers",
-     "No GPU driver was found, and something asked for one. Kernels run without it; do_bench and autotune do not."),
-    ("No module named 'numpy'",
-     "The interpreter needs NumPy: pip install numpy."),
+    (
+        "Failed to find C compiler",
+        "Triton builds a small launcher and needs a C compiler: install gcc (apt install "
+        "build-essential) or set CC.",
+    ),
+    (
+        "Python.h: No such file",
+        f"Triton's launcher needs Python's headers: install "
+        f"python{platform.python_version_tuple()[0]}."
+        f"{platform.python_version_tuple()[1]}-dev.",
+    ),
+    (
+        "libcuda.so cannot found",
+        "The GPU driver's library was not found. On WSL it is in /usr/lib/wsl/lib; elsewhere set "
+        "TRITON_LIBCUDA_PATH.",
+    ),
+    (
+        "cannot find -lcuda",
+        "The GPU driver's library was not found. On WSL it is in /usr/lib/wsl/lib; elsewhere set "
+        "TRITON_LIBCUDA_PATH.",
+    ),
+    (
+        "device kernel image is invalid",
+        "The GPU driver is older than this Triton, or the cache is from another GPU: update the "
+        "driver, or delete "
+        "~/.triton/cache.",
+    ),
+    (
+        "is not defined for option 'gpu-name'",
+        "This GPU is newer than this Triton knows: a newer torch with its triton will do.",
+    ),
+    (
+        "too old to be supported by the triton GPU compiler",
+        "This GPU is too old for Triton. Everything but the timings works with --device cpu.",
+    ),
+    (
+        "out of resource: shared memory",
+        "The tile needs more shared memory than this GPU has: use smaller blocks or fewer stages.",
+    ),
+    (
+        "CUDA out of memory",
+        "The GPU's memory is full: close what else uses it, or run with --device cpu.",
+    ),
+    (
+        "Permission denied: '/.triton",
+        "The home directory is not writable: set TRITON_CACHE_DIR to a folder that is.",
+    ),
+    (
+        "GLIBCXX_",
+        "The system's C++ library is too old for this torch: a newer distribution or conda's "
+        "libstdcxx-ng helps.",
+    ),
+    (
+        "0 active drivers",
+        "No GPU driver was found, and something asked for one. Kernels run without it; do_bench "
+        "and autotune do not.",
+    ),
+    ("No module named 'numpy'", "The interpreter needs NumPy: pip install numpy."),
 )
 
 

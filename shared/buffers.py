@@ -1,4 +1,5 @@
-"""Tensors between guard zones: layouts, NaN-filled outputs, and what was written where it should not be.
+"""Tensors between guard zones: layouts, NaN-filled outputs, and what was written where it should
+not be.
 
 A guard zone is 64 KiB of the byte 0xFF on either side of a tensor. As a float it reads NaN, so a
 kernel that reads past the end poisons its result; a kernel that writes there changes the bytes.
@@ -76,7 +77,9 @@ class Guarded:
             return ""
         itemsize = self.view.element_size()
         if self.buffer is None:
-            if self.original is None or _same_bytes(self.view.contiguous(), self.original.contiguous()):
+            if self.original is None or _same_bytes(
+                self.view.contiguous(), self.original.contiguous()
+            ):
                 return ""
             return f"{self.name} itself was changed: inputs must stay as they are"
         if self.original is not None:
@@ -93,15 +96,20 @@ class Guarded:
         after = elements[elements >= span]
         before = elements[elements < 0]
         if after.numel():
-            return (f"{_count(after.numel(), 'element')} written past the end of {self.name}, "
-                    f"the first one at {int(after[0]) - span + 1} past its last element")
+            return (
+                f"{_count(after.numel(), 'element')} written past the end of {self.name}, "
+                f"the first one at {int(after[0]) - span + 1} past its last element"
+            )
         if before.numel():
-            return (f"{_count(before.numel(), 'element')} written before the start of {self.name}, "
-                    f"the nearest one {-int(before[-1])} before its first element")
+            return (
+                f"{_count(before.numel(), 'element')} written before the start of {self.name}, "
+                f"the nearest one {-int(before[-1])} before its first element"
+            )
         inside = {int(e) for e in elements}
         index = _element_index(int(elements[0]), self.view)
         if index is None:
-            return f"{_count(len(inside), 'element')} written between the rows of {self.name}, which is a view"
+            what = _count(len(inside), "element")
+            return f"{what} written between the rows of {self.name}, which is a view"
         where = ", ".join(map(str, index))
         return f"{self.name} itself was changed, first at [{where}]: inputs must stay as they are"
 
@@ -115,7 +123,9 @@ def _same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def _element_index(position: int, view: torch.Tensor) -> tuple[int, ...] | None:
-    """The index of the element at `position` (in elements from the first) or None if it belongs to no element."""
+    """The index of the element at `position` (in elements from the first) or None if it belongs to
+    no element.
+    """
     index = [0] * view.dim()
     for axis in sorted(range(view.dim()), key=lambda a: -view.stride(a)):
         if view.stride(axis):
@@ -151,7 +161,7 @@ def allocate(shape, strides, dtype: torch.dtype, device, name: str) -> Guarded:
     padded = -(-size // 16) * 16
     buffer = torch.full((padded + 2 * GUARD_BYTES,), _GUARD_BYTE, dtype=torch.uint8, device=device)
     buffer = buffer[: size + 2 * GUARD_BYTES]
-    inside = buffer[GUARD_BYTES:GUARD_BYTES + padded].narrow(0, 0, size).view(dtype)
+    inside = buffer[GUARD_BYTES : GUARD_BYTES + padded].narrow(0, 0, size).view(dtype)
     return Guarded(name, inside.as_strided(shape, strides, inside.storage_offset()), buffer)
 
 
@@ -183,7 +193,16 @@ class GuardedAllocations(TorchFunctionMode):
     `made` lists what was allocated; ask each one for its `damage()` afterwards.
     """
 
-    _FACTORIES = ("empty", "zeros", "ones", "full", "new_empty", "new_zeros", "new_ones", "new_full")
+    _FACTORIES = (
+        "empty",
+        "zeros",
+        "ones",
+        "full",
+        "new_empty",
+        "new_zeros",
+        "new_ones",
+        "new_full",
+    )
 
     def __init__(self) -> None:
         super().__init__()

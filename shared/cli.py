@@ -28,8 +28,14 @@ def main(arguments: list[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     if folder := os.environ.get("COURSE_FROM"):  # run.sh moved here from where the person is
         os.chdir(folder)
-    commands = {"hint": _hint, "reset": _reset, "picture": _picture, "record": _record, "test": _test,
-                "list": lambda rest: _list()}
+    commands = {
+        "hint": _hint,
+        "reset": _reset,
+        "picture": _picture,
+        "record": _record,
+        "test": _test,
+        "list": lambda rest: _list(),
+    }
     try:
         if not arguments:
             return _list()
@@ -48,7 +54,9 @@ def _fault(message: str) -> int:
 
 
 def _parser(name: str = "./run.sh", **kwargs) -> argparse.ArgumentParser:
-    return argparse.ArgumentParser(prog=name, formatter_class=argparse.RawDescriptionHelpFormatter, **kwargs)
+    return argparse.ArgumentParser(
+        prog=name, formatter_class=argparse.RawDescriptionHelpFormatter, **kwargs
+    )
 
 
 def _list() -> int:
@@ -59,26 +67,45 @@ def _list() -> int:
 def _check(arguments: list[str]) -> int:
     parser = _parser(description="Check a lesson's scripts.", epilog=_EPILOG)
     parser.add_argument("name", nargs="+", help="a lesson, a script or a path")
-    parser.add_argument("--solution", action="store_true", help="check the finished solution in place of your file")
-    parser.add_argument("--file", metavar="PATH", help="check this file against the lesson's contract")
-    parser.add_argument("--function", metavar="NAME", help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--solution", action="store_true", help="check the finished solution in place of your file"
+    )
+    parser.add_argument(
+        "--file", metavar="PATH", help="check this file against the lesson's contract"
+    )
     parser.add_argument("--json", metavar="PATH", help="write the whole verdict as data")
     parser.add_argument("--no-bench", action="store_true", help="stop before timing")
-    parser.add_argument("--device", choices=("auto", "cpu", "gpu"), default="auto",
-                        help="cpu: the interpreter, even where there is a GPU")
-    parser.add_argument("--seconds", type=float, default=0, metavar="N",
-                        help="stop a script that is silent for this long")
+    parser.add_argument(
+        "--device",
+        choices=("auto", "cpu", "gpu"),
+        default="auto",
+        help="cpu: the interpreter, even where there is a GPU",
+    )
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=0,
+        metavar="N",
+        help="stop a script that is silent for this long",
+    )
     given = parser.parse_args(arguments)
     scripts = [script for name in given.name for script in course.resolve(name)]
-    solution = given.solution or any(Path(name).resolve() == s.solution for name in given.name for s in scripts)
+    solution = given.solution or any(
+        Path(name).resolve() == s.solution for name in given.name for s in scripts
+    )
+    if given.file and len(scripts) > 1:
+        meant = [s for s in scripts if s.file == Path(given.file).name]
+        scripts = meant or [s for s in scripts if not s.optional]
     if given.file and len(scripts) > 1:
         names = " or ".join(script.name for script in scripts)
-        return _fault(f"--file checks one script, and {given.name[0]} has several: name {names}.")
+        return _fault(f"--file checks one script, {given.name[0]} has several: name {names}.")
     if given.file and not Path(given.file).is_file():
         return _fault(f"--file: {given.file} is not a file.")
     if given.json and not Path(given.json).absolute().parent.is_dir():
         return _fault(f"--json: the folder {Path(given.json).absolute().parent} does not exist.")
-    named = {Path(name).resolve() for name in given.name} | {name.removesuffix(".py") for name in given.name}
+    named = {Path(name).resolve() for name in given.name} | {
+        name.removesuffix(".py") for name in given.name
+    }
     options = selfcheck.Options(given.device, not given.no_bench, given.seconds)
     verdicts = []
     for script in scripts:
@@ -87,7 +114,13 @@ def _check(arguments: list[str]) -> int:
         if own and script.optional and not asked and course.state_of(script) == "not started":
             print(report.optional(script))
             continue
-        path = Path(given.file).resolve() if given.file else script.solution if solution else script.path
+        path = (
+            Path(given.file).resolve()
+            if given.file
+            else script.solution
+            if solution
+            else script.path
+        )
         report.heading(script, path, solution)
         verdict = selfcheck.run(script, path, options, report.progress)
         verdicts.append(verdict)
@@ -96,8 +129,15 @@ def _check(arguments: list[str]) -> int:
             _remember(script, verdict)
     if given.json:
         data = verdicts[0] if len(verdicts) == 1 else verdicts
-        Path(given.json).write_text(json.dumps(data, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-    if not solution and not given.file and verdicts and all(v["status"] == selfcheck.PASSED for v in verdicts):
+        Path(given.json).write_text(
+            json.dumps(data, indent=1, allow_nan=False) + "\n", encoding="utf-8"
+        )
+    if (
+        not solution
+        and not given.file
+        and verdicts
+        and all(v["status"] == selfcheck.PASSED for v in verdicts)
+    ):
         print(report.onward(scripts[-1], [(s, course.state_of(s)) for s in course.scripts()]))
     return _status(scripts, verdicts)
 
@@ -117,13 +157,23 @@ def _remember(script: course.Script, verdict: dict) -> None:
     if verdict["todos"]["open"]:
         todo = verdict["todos"]["open"][0]["number"]
     device = verdict["machine"].get("name", "").replace(", Triton interpreter", "") or "no device"
-    course.remember(script, status=verdict["status"], digest=course.digest(script.path), device=device, todo=todo)
+    course.remember(
+        script,
+        status=verdict["status"],
+        digest=course.digest(script.path),
+        device=device,
+        todo=todo,
+    )
 
 
 def _hint(arguments: list[str]) -> int:
-    parser = _parser("./run.sh hint", description="The next hint for the TODO that is open or failing.")
+    parser = _parser(
+        "./run.sh hint", description="The next hint for the TODO that is open or failing."
+    )
     parser.add_argument("name", help="a lesson or a script")
-    parser.add_argument("todo", nargs="?", type=int, help="the number of the TODO, if another one is meant")
+    parser.add_argument(
+        "todo", nargs="?", type=int, help="the number of the TODO, if another one is meant"
+    )
     given = parser.parse_args(arguments)
     scripts = course.resolve(given.name)
     script = next((s for s in scripts if not course.state_of(s).startswith("passed")), scripts[0])
@@ -141,26 +191,34 @@ def _hint(arguments: list[str]) -> int:
 
 
 def _todo_in_question(script: course.Script, known: dict) -> int:
-    """The first open TODO, else the one the last check blamed, else the first that has hints left."""
+    """The first open TODO, else the one last blamed, else the first with hints left."""
     open_todos = source.read(script.path).open_todos if script.path.exists() else ()
     if open_todos:
         return open_todos[0].number
     if known.get("todo"):
         return known["todo"]
     given = known.get("hints", {})
-    return next((n for n, texts in script.hints.items() if given.get(str(n), 0) < len(texts)), min(script.hints))
+    return next(
+        (n for n, texts in script.hints.items() if given.get(str(n), 0) < len(texts)),
+        min(script.hints),
+    )
 
 
 def _reset(arguments: list[str]) -> int:
-    parser = _parser("./run.sh reset", description="Write a lesson's scripts anew, with their TODOs open. "
-                     "A file that differs is copied to .course/backup first.")
+    parser = _parser(
+        "./run.sh reset",
+        description="Write a lesson's scripts anew, with their TODOs open. "
+        "A file that differs is copied to .course/backup first.",
+    )
     parser.add_argument("name", nargs="*", help="lessons or scripts")
     parser.add_argument("--all", action="store_true", help="every script of the course")
     parser.add_argument("--yes", action="store_true", help="do not ask")
     given = parser.parse_args(arguments)
     if bool(given.name) == given.all:
         return _fault("Name what to reset, or say --all.")
-    chosen = course.scripts() if given.all else [s for name in given.name for s in course.resolve(name)]
+    chosen = (
+        course.scripts() if given.all else [s for name in given.name for s in course.resolve(name)]
+    )
     status = PASS
     for script in chosen:
         fresh = skeleton.skeleton_of(script.solution.read_text(encoding="utf-8"))
@@ -173,7 +231,9 @@ def _reset(arguments: list[str]) -> int:
         if old == fresh:
             print(f"{where}: nothing to do.")
             continue
-        if not given.yes and not _confirmed(f"{where} differs from the fresh skeleton. Replace it?"):
+        if not given.yes and not _confirmed(
+            f"{where} differs from the fresh skeleton. Replace it?"
+        ):
             print(f"{where}: left as it is.")
             status = NOT_YET
             continue
@@ -191,10 +251,15 @@ def _confirmed(question: str) -> bool:
 
 
 def _picture(arguments: list[str]) -> int:
-    parser = _parser("./run.sh picture", description="Draw which program touches which elements, from the accesses "
-                     "of the real kernel.")
+    parser = _parser(
+        "./run.sh picture",
+        description="Draw which program touches which elements, from the accesses "
+        "of the real kernel.",
+    )
     parser.add_argument("name", help="a lesson or a script")
-    parser.add_argument("--solution", action="store_true", help="of the solution, in place of your file")
+    parser.add_argument(
+        "--solution", action="store_true", help="of the solution, in place of your file"
+    )
     parser.add_argument("--into", metavar="FOLDER", help="where the picture goes")
     given = parser.parse_args(arguments)
     status = PASS
@@ -204,18 +269,27 @@ def _picture(arguments: list[str]) -> int:
             print(f"{script.file}: fill in its TODOs first, or add --solution.")
             status = NOT_YET
             continue
-        folder = Path(given.into).resolve() if given.into else selfcheck.results_folder(script, path)
+        folder = (
+            Path(given.into).resolve() if given.into else selfcheck.results_folder(script, path)
+        )
         message = selfcheck.picture(script, path, folder)
         print(message)
     return status
 
 
 def _record(arguments: list[str]) -> int:
-    parser = _parser("./run.sh record", description="Measure the solutions on this machine's GPU and keep tables and "
-                     "plots in solutions/results/.")
+    parser = _parser(
+        "./run.sh record",
+        description="Measure the solutions on this machine's GPU and keep tables and "
+        "plots in solutions/results/.",
+    )
     parser.add_argument("name", nargs="*", help="lessons or scripts; all, if none is named")
     given = parser.parse_args(arguments)
-    chosen = [s for name in given.name for s in course.resolve(name)] if given.name else list(course.scripts())
+    chosen = (
+        [s for name in given.name for s in course.resolve(name)]
+        if given.name
+        else list(course.scripts())
+    )
     status = PASS
     for script in chosen:
         report.heading(script, script.solution, True)
@@ -232,4 +306,8 @@ def _record(arguments: list[str]) -> int:
 def _test(arguments: list[str]) -> int:
     import pytest
 
-    return int(pytest.main([str(course.ROOT / "shared" / "tests"), "-q", "-p", "no:cacheprovider", *arguments]))
+    return int(
+        pytest.main(
+            [str(course.ROOT / "shared" / "tests"), "-q", "-p", "no:cacheprovider", *arguments]
+        )
+    )

@@ -31,7 +31,7 @@ _SLICE = 1 << 24  # outputs larger than this are compared in slices along the fi
 
 @dataclass(frozen=True)
 class Comparison:
-    """How far a result is from the truth. Counts are of elements; index is of the first wrong one."""
+    """How far a result is from the truth. index: of the first wrong element; counts: elements."""
 
     wrong: int
     total: int
@@ -113,21 +113,29 @@ class Expectation:
         rows = outputs[0].shape[0] if outputs[0].dim() else 1
         step = rows if outputs[0].numel() <= _SLICE else max(1, _SLICE * rows // outputs[0].numel())
         for start in range(0, max(rows, 1), max(step, 1)):
-            part = self.inputs if step >= rows else {
-                name: tensor[start:start + step] if step < rows and tensor.dim() and tensor.shape[0] == rows else tensor
-                for name, tensor in self.inputs.items()
-            }
+            part = (
+                self.inputs
+                if step >= rows
+                else {
+                    name: tensor[start : start + step]
+                    if step < rows and tensor.dim() and tensor.shape[0] == rows
+                    else tensor
+                    for name, tensor in self.inputs.items()
+                }
+            )
             whole = step >= rows
             truths, allowed = self._bounds(part)
             for output, truth, bound in zip(outputs, truths, allowed, strict=True):
-                piece = output if whole else output[start:start + step]
+                piece = output if whole else output[start : start + step]
                 comparison = compare(piece, truth, bound, start=0 if whole else start)
                 if comparison is not None:
                     return comparison
         return None
 
     def _bounds(self, inputs):
-        """Truth and allowed error of each output; kept, as long as the inputs are of a moderate size."""
+        """Truth and allowed error of each output; kept, as long as the inputs are of a moderate
+        size.
+        """
         whole = inputs is self.inputs
         if whole and self._kept is not None:
             return self._kept
@@ -136,13 +144,20 @@ class Expectation:
         own = as_tuple(self.function.reference(*inputs.values()))
         allowed = []
         for truth, rounded in zip(truths, own, strict=True):
-            magnitude = truth.abs() if self.function.magnitude is None else self.function.magnitude(*doubles)
+            magnitude = (
+                truth.abs()
+                if self.function.magnitude is None
+                else self.function.magnitude(*doubles)
+            )
             roundoff = torch.finfo(rounded.dtype).eps / 2
             difference = (rounded.double() - truth).abs()
             difference = difference[torch.isfinite(difference)]
             largest = float(difference.max()) if difference.numel() else 0.0
             allowed.append(4 * largest + 4 * roundoff * truth.abs() + 16 * 2.0**-24 * magnitude)
-        truths = [t.to(r.dtype).double() if not _all_fit(t, r.dtype) else t for t, r in zip(truths, own, strict=True)]
+        truths = [
+            t.to(r.dtype).double() if not _all_fit(t, r.dtype) else t
+            for t, r in zip(truths, own, strict=True)
+        ]
         if whole:
             self._kept = truths, allowed
             self._shapes = tuple((o.shape, o.dtype) for o in own)
@@ -166,7 +181,9 @@ def _all_fit(truth: torch.Tensor, dtype: torch.dtype) -> bool:
     return finite.numel() == 0 or float(finite.abs().max()) < torch.finfo(dtype).max
 
 
-def compare(got: torch.Tensor, truth: torch.Tensor, allowed: torch.Tensor, start: int = 0) -> Comparison | None:
+def compare(
+    got: torch.Tensor, truth: torch.Tensor, allowed: torch.Tensor, start: int = 0
+) -> Comparison | None:
     """None if every element of `got` is within `allowed` of `truth`, else what is wrong.
 
     NaN must stand exactly where the truth has NaN, infinities must be equal.
@@ -174,7 +191,11 @@ def compare(got: torch.Tensor, truth: torch.Tensor, allowed: torch.Tensor, start
     """
     got = got.detach().double()
     error = (got - truth).abs()
-    right = (torch.isfinite(error) & (error <= allowed)) | (got == truth) | (torch.isnan(got) & torch.isnan(truth))
+    right = (
+        (torch.isfinite(error) & (error <= allowed))
+        | (got == truth)
+        | (torch.isnan(got) & torch.isnan(truth))
+    )
     if bool(right.all()):
         return None
     wrong = torch.nonzero(~right)
@@ -183,8 +204,13 @@ def compare(got: torch.Tensor, truth: torch.Tensor, allowed: torch.Tensor, start
     shown = (worst[0] + start, *worst[1:]) if worst else ()
     bound = allowed.expand_as(truth)
     return Comparison(
-        wrong=wrong.shape[0] if index else 1, total=got.numel(), index=shown,
-        got=float(got[worst]), expected=float(truth[worst]), error=float(error[worst]), allowed=float(bound[worst]),
+        wrong=wrong.shape[0] if index else 1,
+        total=got.numel(),
+        index=shown,
+        got=float(got[worst]),
+        expected=float(truth[worst]),
+        error=float(error[worst]),
+        allowed=float(bound[worst]),
         unexpected_nan=int((torch.isnan(got) & ~torch.isnan(truth)).sum()),
         missing_nan=int((~torch.isnan(got) & torch.isnan(truth)).sum()),
     )
@@ -194,8 +220,15 @@ def as_tuple(result) -> tuple:
     return tuple(result) if isinstance(result, tuple | list) else (result,)
 
 
-def run_case(function: Function, call: Callable, case: Case, device: str, seed: int,
-             source: str = "", recorder: Recorder | None = None) -> Outcome:
+def run_case(
+    function: Function,
+    call: Callable,
+    case: Case,
+    device: str,
+    seed: int,
+    source: str = "",
+    recorder: Recorder | None = None,
+) -> Outcome:
     """Call `call` on the case's inputs and judge what comes back.
 
     source:   the file under test, to find the line of an error.
@@ -206,7 +239,9 @@ def run_case(function: Function, call: Callable, case: Case, device: str, seed: 
     except (RuntimeError, MemoryError) as error:
         if not _out_of_memory(error):
             return outcome_of_error(error, source)
-        return Outcome("skipped", f"this machine has too little memory for it ({first_line(error)})")
+        return Outcome(
+            "skipped", f"this machine has too little memory for it ({first_line(error)})"
+        )
     inputs = {name: g.view for name, g in guarded.items()}
     if case.refuses:
         return _run_refusal(call, case, inputs)
@@ -216,14 +251,22 @@ def run_case(function: Function, call: Callable, case: Case, device: str, seed: 
     if outcome.kind == "ok" and case.again:
         kept = [t.clone() for t in outcome.outputs]
         others = make_inputs(function, case, device, seed + 1)
-        second = _call_and_judge(call, others, Expectation(function, {n: g.view for n, g in others.items()}),
-                                 source, recorder)
+        second = _call_and_judge(
+            call,
+            others,
+            Expectation(function, {n: g.view for n, g in others.items()}),
+            source,
+            recorder,
+        )
         if second.kind != "ok":
             second.text = f"a second call, with other values: {second.text}"
             return second
         if not all(torch.equal(a, b) for a, b in zip(kept, outcome.outputs, strict=True)):
-            return Outcome("contract", "the second call changed what the first call had returned: "
-                           "each call needs an output of its own")
+            return Outcome(
+                "contract",
+                "the second call changed what the first call had returned: "
+                "each call needs an output of its own",
+            )
     return outcome
 
 
@@ -245,8 +288,13 @@ def call_observed(call: Callable, inputs: list[torch.Tensor], recorder: Recorder
     return result, allocations.made
 
 
-def _call_and_judge(call, guarded: Mapping[str, Guarded], expectation: Expectation, source: str,
-                    recorder: Recorder | None) -> Outcome:
+def _call_and_judge(
+    call,
+    guarded: Mapping[str, Guarded],
+    expectation: Expectation,
+    source: str,
+    recorder: Recorder | None,
+) -> Outcome:
     inputs = [g.view for g in guarded.values()]
     try:
         result, made = call_observed(call, inputs, recorder)
@@ -268,7 +316,10 @@ def _call_and_judge(call, guarded: Mapping[str, Guarded], expectation: Expectati
             outcome = Outcome("wrong", comparison.text, outputs, comparison)
             missing = recorder.never_written(outputs[0]) if recorder is not None else 0
             if missing:
-                outcome.text = f"{missing:,} of {outputs[0].numel():,} elements were never written. " + outcome.text
+                outcome.text = (
+                    f"{missing:,} of {outputs[0].numel():,} elements were never written. "
+                    + outcome.text
+                )
     return outcome
 
 
@@ -281,21 +332,38 @@ def _check_contract(result, inputs, expectation: Expectation) -> Outcome | None:
         return Outcome("contract", f"{name} returned `...`.")
     results = as_tuple(result)
     if len(results) != len(expected):
-        return Outcome("contract", f"{name} returned {len(results)} values, {len(expected)} are expected.")
+        return Outcome(
+            "contract", f"{name} returned {len(results)} values, {len(expected)} are expected."
+        )
     for position, (value, (shape, dtype)) in enumerate(zip(results, expected, strict=True)):
         what = f"{name} returned" if len(expected) == 1 else f"result {position + 1} of {name} is"
         if type(value) is not torch.Tensor:
             return Outcome("contract", f"{what} a {type(value).__name__}, a tensor is expected.")
         if value.shape != shape:
-            return Outcome("contract", f"{what} a tensor of shape {tuple(value.shape)}, {tuple(shape)} is expected.")
+            return Outcome(
+                "contract",
+                f"{what} a tensor of shape {tuple(value.shape)}, {tuple(shape)} is expected.",
+            )
         if value.dtype != dtype:
-            return Outcome("contract", f"{what} {_plain(value.dtype)}, {_plain(dtype)} is expected: "
-                           "the result has the input's dtype.")
+            return Outcome(
+                "contract",
+                f"{what} {_plain(value.dtype)}, {_plain(dtype)} is expected: "
+                "the result has the input's dtype.",
+            )
         if value.device != inputs[0].device:
-            return Outcome("contract", f"{what} a tensor on {value.device}, the inputs are on {inputs[0].device}.")
+            return Outcome(
+                "contract",
+                f"{what} a tensor on {value.device}, the inputs are on {inputs[0].device}.",
+            )
         for tensor in inputs:
-            if value.numel() and value.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr():
-                return Outcome("contract", f"{what} an input, or a view of one: the result needs memory of its own.")
+            if (
+                value.numel()
+                and value.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr()
+            ):
+                return Outcome(
+                    "contract",
+                    f"{what} an input, or a view of one: the result needs memory of its own.",
+                )
     return None
 
 
@@ -305,13 +373,22 @@ def _run_refusal(call, case: Case, inputs) -> Outcome:
     except (ValueError, TypeError) as error:
         if case.refuses in str(error):
             return Outcome("ok")
-        return Outcome("contract", f"{type(error).__name__} is right for {case.refuses} {case.values}, but its message "
-                       f"does not name {case.refuses}: {first_line(error)}")
+        return Outcome(
+            "contract",
+            f"{type(error).__name__} is right for {case.refuses} {case.values}, but its message "
+            f"does not name {case.refuses}: {first_line(error)}",
+        )
     except Exception as error:
-        return Outcome("contract", f"{case.refuses} {case.values} must raise ValueError or TypeError, "
-                       f"it raised {type(error).__name__}: {first_line(error)}")
-    return Outcome("contract", f"{case.refuses} {case.values} does not fit: the call must raise ValueError or "
-                   f"TypeError and name {case.refuses}, and it returned")
+        return Outcome(
+            "contract",
+            f"{case.refuses} {case.values} must raise ValueError or TypeError, "
+            f"it raised {type(error).__name__}: {first_line(error)}",
+        )
+    return Outcome(
+        "contract",
+        f"{case.refuses} {case.values} does not fit: the call must raise ValueError or "
+        f"TypeError and name {case.refuses}, and it returned",
+    )
 
 
 def outcome_of_error(error: BaseException, source: str) -> Outcome:
@@ -325,8 +402,12 @@ def outcome_of_error(error: BaseException, source: str) -> Outcome:
         frames = [f for f in traceback.extract_tb(chain.__traceback__) if f.filename == source]
         line = frames[-1].lineno or 0 if frames else 0
         chain = chain.__cause__ or chain.__context__
-    return Outcome("raised", f"{type(error).__name__}: {first_line(error)}", error=f"{type(error).__name__}: {error}",
-                   line=line)
+    return Outcome(
+        "raised",
+        f"{type(error).__name__}: {first_line(error)}",
+        error=f"{type(error).__name__}: {error}",
+        line=line,
+    )
 
 
 def first_line(error: BaseException) -> str:

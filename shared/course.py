@@ -30,7 +30,7 @@ class UnknownName(ValueError):
 
 @dataclass(frozen=True)
 class Script:
-    """One script of one lesson, as the folders and check.py say. hints: TODO number -> three texts."""
+    """One script of one lesson, as its check.py says. hints: TODO number -> three texts."""
 
     lesson: str
     file: str
@@ -70,9 +70,19 @@ def scripts() -> tuple[Script, ...]:
         for node in ast.walk(ast.parse(check.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Exercise":
                 given = {k.arg: k.value for k in node.keywords}
-                literal = {k: ast.literal_eval(given[k]) for k in ("script", "optional", "hints") if k in given}
-                found.append(Script(check.parent.name, literal["script"], literal.get("optional", False),
-                                    literal.get("hints", {})))
+                literal = {
+                    k: ast.literal_eval(given[k])
+                    for k in ("script", "optional", "hints")
+                    if k in given
+                }
+                found.append(
+                    Script(
+                        check.parent.name,
+                        literal["script"],
+                        literal.get("optional", False),
+                        literal.get("hints", {}),
+                    )
+                )
     return tuple(found)
 
 
@@ -87,7 +97,9 @@ def resolve(name: str) -> tuple[Script, ...]:
     for base in (Path.cwd(), ROOT):
         full = (base / path).resolve()
         if full.exists():
-            in_folder = tuple(s for s in everything if full in (s.path.parent, s.check, s.solution.parent))
+            in_folder = tuple(
+                s for s in everything if full in (s.path.parent, s.check, s.solution.parent)
+            )
             chosen = tuple(s for s in everything if full in (s.path, s.solution)) or in_folder
             if chosen:
                 return chosen
@@ -96,10 +108,16 @@ def resolve(name: str) -> tuple[Script, ...]:
     if not matches and word.isdigit():
         matches = [s for s in everything if int(s.lesson[:2]) == int(word)]
     if not matches:
-        matches = [s for s in everything if word == s.lesson[3:]] or [s for s in everything if word == s.name]
+        matches = [s for s in everything if word == s.lesson[3:]] or [
+            s for s in everything if word == s.name
+        ]
     if matches:
         return tuple(matches)
-    names = sorted({s.lesson for s in everything} | {s.lesson[3:] for s in everything} | {s.name for s in everything})
+    names = sorted(
+        {s.lesson for s in everything}
+        | {s.lesson[3:] for s in everything}
+        | {s.name for s in everything}
+    )
     near = difflib.get_close_matches(word.lower(), names, n=1, cutoff=0.4)
     hint = f" Did you mean {near[0]}?" if near else ""
     raise UnknownName(f"There is no lesson or script called {name!r}.{hint}  ./run.sh  lists them.")
@@ -111,8 +129,11 @@ def load_exercise(script: Script) -> Exercise:
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
-    return next(value for value in vars(module).values()
-                if isinstance(value, Exercise) and value.script == script.file)
+    return next(
+        value
+        for value in vars(module).values()
+        if isinstance(value, Exercise) and value.script == script.file
+    )
 
 
 def digest(path: Path) -> str:
@@ -152,7 +173,9 @@ def recall(script: Script) -> dict:
 
 
 def state_of(script: Script) -> str:
-    """One phrase: "not started", "TODO 2 of 4", "failing", "passed (CPU)", "edited since it passed"."""
+    """One phrase: "not started", "TODO 2 of 4", "failing", "passed (CPU)", "edited since it
+    passed".
+    """
     if not script.path.exists():
         return "file missing"
     try:
@@ -170,7 +193,11 @@ def state_of(script: Script) -> str:
         return "not checked yet"
     if known.get("digest") != digest(script.path):
         return "edited since it passed" if known["status"] == "passed" else "edited since it failed"
-    return f"passed on {known['device']}" if known["status"] == "passed" else f"failing on {known['device']}"
+    return (
+        f"passed on {known['device']}"
+        if known["status"] == "passed"
+        else f"failing on {known['device']}"
+    )
 
 
 def back_up(script: Script) -> Path:

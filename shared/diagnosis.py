@@ -65,7 +65,8 @@ def _size(run: _Run) -> int:
 class Trial:
     """Collects the outcomes of a check and finds what they have in common.
 
-    solution: the text of the lesson's solution. path: the file under test. folder: for edited copies.
+    solution: the text of the lesson's solution. path: the file under test. folder: for edited
+    copies.
     """
 
     def __init__(self, exercise: Exercise, solution: str, path: str, device: str, folder: str):
@@ -83,8 +84,15 @@ class Trial:
             return None
         return Recorder(**{"source": self.path, **options})
 
-    def add(self, function: Function, call: Callable, number: int, case: Case, outcome: Outcome,
-            programs: int = 0) -> None:
+    def add(
+        self,
+        function: Function,
+        call: Callable,
+        number: int,
+        case: Case,
+        outcome: Outcome,
+        programs: int = 0,
+    ) -> None:
         """Take in a case's outcome. programs: how many it launched, if that was seen."""
         self.runs.append(_Run(function, call, number, case, outcome, programs))
 
@@ -98,7 +106,7 @@ class Trial:
         return [run for run in self.runs if not run.outcome.passed]
 
     def causes(self) -> list[Cause]:
-        """The mistakes that explain most of the failed cases; if none does, the patterns that fit."""
+        """The mistakes that explain most failed cases; if none does, the patterns that fit."""
         if not self.failed:
             return []
         named = [self._cause(mistake) for mistake in self._matching()]
@@ -108,7 +116,7 @@ class Trial:
         return list(dict.fromkeys(found))[:2]
 
     def _sample(self) -> list[_Run]:
-        """Failed cases to look at: of each function and kind of failure some, the small ones first."""
+        """Failed cases to look at: some of each function and kind of failure, small ones first."""
         kinds: dict[tuple[str, str], list[_Run]] = {}
         for run in sorted(self.failed, key=_size):
             kinds.setdefault((run.function.name, run.outcome.kind), []).append(run)
@@ -119,13 +127,17 @@ class Trial:
         return sample[:_MOST_CASES]
 
     def _matching(self) -> list[Mistake]:
-        """The mistakes that do what the code under test does, on the most of the failed cases tried."""
+        """The mistakes that do what the code under test does, on the most of the failed cases
+        tried.
+        """
         sample = self._sample()
         for position, first in enumerate(sample):
             scores = {m.name: self._same(m, first) for m in self.exercise.mistakes}
             likely = [m for m in self.exercise.mistakes if scores[m.name]]
             for mistake in likely:
-                scores[mistake.name] += sum(self._same(mistake, run) for run in sample[position + 1:])
+                scores[mistake.name] += sum(
+                    self._same(mistake, run) for run in sample[position + 1 :]
+                )
             likely = [m for m in likely if not self._contradicted(m)]
             if likely:
                 best = max(scores[m.name] for m in likely)
@@ -133,7 +145,9 @@ class Trial:
         return []
 
     def _contradicted(self, mistake: Mistake) -> bool:
-        """Whether the mistake breaks a case that the code under test passes. Some small ones are tried."""
+        """Whether the mistake breaks a case that the code under test passes. Some small ones are
+        tried.
+        """
         passed = [run for run in self.runs if run.outcome.kind == "ok"]
         passed = sorted(passed, key=_size)[:_MOST_CONTRADICTIONS]
         return any(not self._run_mistake(mistake, run).passed for run in passed)
@@ -143,11 +157,18 @@ class Trial:
         if isinstance(module, Exception):
             return correctness.outcome_of_error(module, path)
         call = getattr(module, run.function.name)
-        return correctness.run_case(run.function, call, run.case, self.device, run.number, path,
-                                    self.recorder(source=path, most_programs=4 * run.programs + 100))
+        return correctness.run_case(
+            run.function,
+            call,
+            run.case,
+            self.device,
+            run.number,
+            path,
+            self.recorder(source=path, most_programs=4 * run.programs + 100),
+        )
 
     def _same(self, mistake: Mistake, run: _Run) -> float:
-        """1 if the edited solution does the same on this case, 0 if not, 1/2 for an access alike."""
+        """1 if the edited solution does the same here, 0 if not, 1/2 for an access alike."""
         theirs, ours = self._run_mistake(mistake, run), run.outcome
         if theirs.kind != ours.kind:
             return 0
@@ -158,7 +179,11 @@ class Trial:
             if abs(a.offset) >= _WRAPPED and abs(b.offset) >= _WRAPPED:
                 return 1
             # Where the kernel is written another way, other programs and lanes may come first.
-            return (1 if (a.program, a.lanes) == (b.program, b.lanes) else 0.5) if a.offset == b.offset else 0
+            return (
+                (1 if (a.program, a.lanes) == (b.program, b.lanes) else 0.5)
+                if a.offset == b.offset
+                else 0
+            )
         if ours.kind == "raised":
             return theirs.error[:80] == ours.error[:80]
         if ours.kind == "contract":
@@ -166,9 +191,14 @@ class Trial:
         return self._equal_outputs(theirs, run)
 
     def _equal_outputs(self, theirs: Outcome, run: _Run) -> bool:
-        inputs = {n: g.view for n, g in make_inputs(run.function, run.case, self.device, run.number).items()}
+        inputs = {
+            n: g.view
+            for n, g in make_inputs(run.function, run.case, self.device, run.number).items()
+        }
         expectation = Expectation(run.function, inputs)
-        for output, other, bound in zip(run.outcome.outputs, theirs.outputs, expectation.bounds(), strict=True):
+        for output, other, bound in zip(
+            run.outcome.outputs, theirs.outputs, expectation.bounds(), strict=True
+        ):
             roundoff = 8 * torch.finfo(output.dtype).eps
             if compare(output, other.double(), bound + roundoff * other.double().abs()) is not None:
                 return False
@@ -193,14 +223,19 @@ class Trial:
         except (OSError, UnicodeDecodeError):
             line = 0
         found = next((run.outcome.line for run in self.failed if run.outcome.line), 0)
-        return Cause("mistake", mistake.name, mistake.says, mistake.look, mistake.todo, found or line)
+        return Cause(
+            "mistake", mistake.name, mistake.says, mistake.look, mistake.todo, found or line
+        )
 
 
 def edited(solution: str, mistake: Mistake) -> str:
-    """The solution with the mistake in it. Raises ValueError if an edit does not fit exactly once."""
+    """The solution with the mistake in it. Raises ValueError if an edit does not fit once."""
     for old, new in mistake.edits:
         if solution.count(old) != 1:
-            raise ValueError(f"mistake {mistake.name!r}: {old!r} occurs {solution.count(old)} times in the solution")
+            raise ValueError(
+                f"mistake {mistake.name!r}: {old!r} occurs {solution.count(old)} times in the "
+                f"solution"
+            )
         solution = solution.replace(old, new)
     return solution
 
@@ -226,29 +261,49 @@ def patterns(outcome: Outcome, run: _Run, trial: Trial) -> list[Cause]:
 def _out_of_bounds(outcome: Outcome) -> Cause:
     finding = outcome.finding
     if abs(finding.offset) >= _WRAPPED:
-        return Cause("pattern", "32-bit offset", "The offset is off by about 2**32: a product of a row number and a "
-                     "stride passed 2**31 in 32 bits and wrapped around.",
-                     "Make the program id 64-bit before it is multiplied: tl.program_id(0).to(tl.int64).",
-                     line=finding.line)
+        return Cause(
+            "pattern",
+            "32-bit offset",
+            "The offset is off by about 2**32: a product of a row number and a "
+            "stride passed 2**31 in 32 bits and wrapped around.",
+            "Make the program id 64-bit before it is multiplied: tl.program_id(0).to(tl.int64).",
+            line=finding.line,
+        )
     word = {"load": "load", "store": "store"}.get(finding.access, "access")
-    return Cause("pattern", "no mask", f"A {word} goes past its tensor. Lanes without an element need a mask that "
-                 "is False for them.", f"The mask of this {word}, and the offsets it is made from.",
-                 line=finding.line)
+    return Cause(
+        "pattern",
+        "no mask",
+        f"A {word} goes past its tensor. Lanes without an element need a mask that "
+        "is False for them.",
+        f"The mask of this {word}, and the offsets it is made from.",
+        line=finding.line,
+    )
 
 
 def _undefined_lanes(run: _Run, trial: Trial) -> Cause | None:
     recorder = trial.recorder(fill_undefined=False)
     if recorder is None:
         return None
-    again = correctness.run_case(run.function, run.call, run.case, trial.device, run.number, trial.path, recorder)
+    again = correctness.run_case(
+        run.function, run.call, run.case, trial.device, run.number, trial.path, recorder
+    )
     if not again.passed:
         return None
     watched = trial.recorder()
-    correctness.run_case(run.function, run.call, run.case, trial.device, run.number, trial.path, watched)
+    correctness.run_case(
+        run.function, run.call, run.case, trial.device, run.number, trial.path, watched
+    )
     line = watched.undefined_lines.most_common(1)[0][0] if watched.undefined_lines else 0
-    return Cause("pattern", "load without other", "A masked load without `other` leaves the masked lanes undefined, "
-                 "and here they reach the result. Today's GPUs happen to put 0 there; nothing promises it. The check "
-                 "puts NaN there.", "Give the load the `other` that does not change the result.", line=line)
+    return Cause(
+        "pattern",
+        "load without other",
+        "A masked load without `other` leaves the masked lanes undefined, "
+        "and here they reach the result. Today's GPUs happen to put 0 there; nothing promises it. "
+        "The check "
+        "puts NaN there.",
+        "Give the load the `other` that does not change the result.",
+        line=line,
+    )
 
 
 def _shape_of_error(output: torch.Tensor, run: _Run, inputs: dict[str, Guarded]) -> list[Cause]:
@@ -258,89 +313,218 @@ def _shape_of_error(output: torch.Tensor, run: _Run, inputs: dict[str, Guarded])
     got = output.double()
 
     def same(a: torch.Tensor, b: torch.Tensor) -> bool:
-        return a.shape == b.shape and compare(a, b, bound.expand_as(b) if b.shape == bound.shape else 0 * b) is None
+        return (
+            a.shape == b.shape
+            and compare(a, b, bound.expand_as(b) if b.shape == bound.shape else 0 * b) is None
+        )
 
     found = []
     if bool(torch.isnan(got).all()) and not bool(torch.isnan(truth).all()):
-        return [Cause("pattern", "all NaN", "Every element is NaN. Either nothing was stored (outputs start as NaN), "
-                      "or a NaN entered every sum: (-inf) - (-inf), 0 / 0 and inf / inf are NaN.",
-                      "Whether the store is reached, and what the first operation with a possible inf holds.")]
+        return [
+            Cause(
+                "pattern",
+                "all NaN",
+                "Every element is NaN. Either nothing was stored (outputs start as NaN), "
+                "or a NaN entered every sum: (-inf) - (-inf), 0 / 0 and inf / inf are NaN.",
+                "Whether the store is reached, and what the first operation with a possible inf "
+                "holds.",
+            )
+        ]
     for name, view in views.items():
         if view.shape == got.shape and same(got, view.double()):
-            found.append(Cause("pattern", "the input returned", f"The result equals {name}.",
-                               "What is stored, and what is returned."))
+            found.append(
+                Cause(
+                    "pattern",
+                    "the input returned",
+                    f"The result equals {name}.",
+                    "What is stored, and what is returned.",
+                )
+            )
     if got.dim() == 2 and got.shape[0] == got.shape[1] and same(got, truth.T):
-        found.append(Cause("pattern", "transposed", "The result is the transpose of the right one.",
-                           "Which stride belongs to rows and which to columns."))
-    wrong = ~((got - truth).abs() <= bound) & ~((got == truth) | (torch.isnan(got) & torch.isnan(truth)))
-    if got.dim() == 2 and got.shape[0] > 1 and not bool(wrong[0].any()) and bool(wrong[1:].any(dim=1).all()):
-        found.append(Cause("pattern", "only row 0 is right", "Row 0 is right and every other row is wrong: the step "
-                           "from row to row is not the tensor's.", "The row stride: x.stride(0), and the output's own."))
-    columns = torch.nonzero(wrong.reshape(-1, wrong.shape[-1]).any(dim=0)).flatten() if wrong.dim() else wrong
+        found.append(
+            Cause(
+                "pattern",
+                "transposed",
+                "The result is the transpose of the right one.",
+                "Which stride belongs to rows and which to columns.",
+            )
+        )
+    wrong = ~((got - truth).abs() <= bound) & ~(
+        (got == truth) | (torch.isnan(got) & torch.isnan(truth))
+    )
+    if (
+        got.dim() == 2
+        and got.shape[0] > 1
+        and not bool(wrong[0].any())
+        and bool(wrong[1:].any(dim=1).all())
+    ):
+        found.append(
+            Cause(
+                "pattern",
+                "only row 0 is right",
+                "Row 0 is right and every other row is wrong: the step "
+                "from row to row is not the tensor's.",
+                "The row stride: x.stride(0), and the output's own.",
+            )
+        )
+    columns = (
+        torch.nonzero(wrong.reshape(-1, wrong.shape[-1]).any(dim=0)).flatten()
+        if wrong.dim()
+        else wrong
+    )
     if columns.numel() and wrong.dim():
         first, n = int(columns[0]), wrong.shape[-1]
         if first >= 16 and first % 16 == 0 and columns.numel() == n - first:
-            found.append(Cause("pattern", "wrong past the last full block", f"Elements 0 to {first - 1} are right, all "
-                               f"from {first} on are wrong: what lies past a full block is missing.",
-                               "The number of programs or of loop steps: it must round up."))
+            found.append(
+                Cause(
+                    "pattern",
+                    "wrong past the last full block",
+                    f"Elements 0 to {first - 1} are right, all "
+                    f"from {first} on are wrong: what lies past a full block is missing.",
+                    "The number of programs or of loop steps: it must round up.",
+                )
+            )
     usable = torch.isfinite(truth) & (truth.abs() > 1e-3) & torch.isfinite(got)
     if int(usable.sum()) > 3 and not found:
         ratio = got[usable] / truth[usable]
         spread = float(ratio.max() - ratio.min())
         if spread < 1e-3 * abs(float(ratio.mean())) and abs(float(ratio.mean()) - 1) > 1e-2:
-            found.append(Cause("pattern", "constant ratio", f"Every element is {float(ratio.mean()):.4g} times what "
-                               "it should be.", "A missing or doubled factor, or a sum with too many terms."))
+            found.append(
+                Cause(
+                    "pattern",
+                    "constant ratio",
+                    f"Every element is {float(ratio.mean()):.4g} times what it should be.",
+                    "A missing or doubled factor, or a sum with too many terms.",
+                )
+            )
     return found
 
 
 # (pattern in the message, what happened, what to do). The messages are Triton's and Python's.
 _ERRORS = (
-    (r"range must be a power of 2", "tl.arange only makes blocks whose length is a power of two.",
-     "Use BLOCK_SIZE = triton.next_power_of_2(n) and mask the lanes past n."),
-    (r"arange's arguments must be of type tl.constexpr|arange.*constexpr", "tl.arange needs its length when the kernel "
-     "is compiled, and an ordinary argument is only known when it runs.",
-     "Pass the length as a parameter annotated tl.constexpr."),
-    (r"object of type 'int' has no len|'int' object is not iterable|can only concatenate.*int",
-     "The grid is a number; a launch wants a tuple.", "Write (n_programs,), with the comma."),
-    (r"'float' object cannot be interpreted as an integer", "The grid holds a float: `/` always makes one.",
-     "Use triton.cdiv(n, BLOCK_SIZE), which divides and rounds up."),
-    (r"Cannot call @triton.jit|'builtin_function_or_method' object has no attribute 'scalar'",
-     "The kernel was called like a function.", "Launch it with a grid: kernel[grid](...)."),
-    (r"unsupported tensor index|Did you forget to add @triton.jit", "A block cannot be indexed like an array.",
-     "Load the one element through its pointer, or sum the block with a mask that keeps one lane."),
-    (r"Cannot access global variable", "A kernel cannot see an ordinary global of the file. The interpreter allows it, "
-     "a GPU does not.", "Pass the value as an argument, or make the global a tl.constexpr."),
-    (r"Loop-carried variable", "A variable enters the loop with one type and leaves it with another. The interpreter "
-     "allows it, a GPU does not.", "Start it with the type it will have: tl.zeros(..., dtype=tl.float32), 0.0, or .to()."),
-    (r"unsupported AST node type: (Break|Continue)", "A kernel cannot leave a loop early. The interpreter allows it, a "
-     "GPU does not.", "Choose the loop's bounds instead, or mask what should not happen."),
-    (r"unsupported AST node|UnsupportedLanguageConstruct", "This piece of Python does not exist inside a kernel. The "
-     "interpreter allows it, a GPU does not.", "Say it with tl. operations."),
-    (r"Boolean value of Tensor with more than one value", "`if` wants one value and got a block.",
-     "Choose element by element with tl.where(condition, a, b)."),
-    (r"simultaneous multiple comparison|chained comparison", "a < b < c works on numbers only.", "Write (a < b) & (b < c)."),
-    (r"Cannot make_shape_compatible|shape mismatch|could not be broadcast|Cannot broadcast",
-     "Two blocks of different shapes meet.", "Give a vector its second axis: v[:, None] is a column, v[None, :] a row."),
-    (r"Expected pointer argument to have shape|Mask argument cannot be block type|Value argument cannot be block type",
-     "The pointers, the mask and the value of a load or store must have one shape.",
-     "Make offsets and mask from the same tl.arange."),
-    (r"module 'triton.language(\.math)?' has no attribute", "There is no such function in triton.language.",
-     "The lesson's page lists what it needs. tl.max reduces a block, tl.maximum compares two."),
-    (r"Expected dtype \['fp32', 'fp64'\] but got (fp16|bf16)", "This function wants float32 and got half precision.",
-     "Convert right after the load: .to(tl.float32)."),
-    (r"Both operands must be same dtype", "tl.dot wants both sides in one dtype.", "Convert one with .to(other.dtype)."),
-    (r"exceeds triton maximum tensor numel", "The block has more than 1,048,576 elements, the most that Triton allows.",
-     "Loop over the row in smaller blocks."),
-    (r"num_warps must be a power of 2", "num_warps is the number of groups of 32 threads: 1, 2, 4, 8, 16 or 32.", ""),
-    (r"Conflicting meta-parameters", "A parameter is both autotuned and passed at the launch.",
-     "Leave it out of the launch."),
+    (
+        r"range must be a power of 2",
+        "tl.arange only makes blocks whose length is a power of two.",
+        "Use BLOCK_SIZE = triton.next_power_of_2(n) and mask the lanes past n.",
+    ),
+    (
+        r"arange's arguments must be of type tl.constexpr|arange.*constexpr",
+        "tl.arange needs its length when the kernel "
+        "is compiled, and an ordinary argument is only known when it runs.",
+        "Pass the length as a parameter annotated tl.constexpr.",
+    ),
+    (
+        r"object of type 'int' has no len|'int' object is not iterable|can only concatenate.*int",
+        "The grid is a number; a launch wants a tuple.",
+        "Write (n_programs,), with the comma.",
+    ),
+    (
+        r"'float' object cannot be interpreted as an integer",
+        "The grid holds a float: `/` always makes one.",
+        "Use triton.cdiv(n, BLOCK_SIZE), which divides and rounds up.",
+    ),
+    (
+        r"Cannot call @triton.jit|'builtin_function_or_method' object has no attribute 'scalar'",
+        "The kernel was called like a function.",
+        "Launch it with a grid: kernel[grid](...).",
+    ),
+    (
+        r"unsupported tensor index|Did you forget to add @triton.jit",
+        "A block cannot be indexed like an array.",
+        "Load the one element through its pointer, or sum the block with a mask that keeps one "
+        "lane.",
+    ),
+    (
+        r"Cannot access global variable",
+        "A kernel cannot see an ordinary global of the file. The interpreter allows it, "
+        "a GPU does not.",
+        "Pass the value as an argument, or make the global a tl.constexpr.",
+    ),
+    (
+        r"Loop-carried variable",
+        "A variable enters the loop with one type and leaves it with another. The interpreter "
+        "allows it, a GPU does not.",
+        "Start it with the type it will have: tl.zeros(..., dtype=tl.float32), 0.0, or .to().",
+    ),
+    (
+        r"unsupported AST node type: (Break|Continue)",
+        "A kernel cannot leave a loop early. The interpreter allows it, a GPU does not.",
+        "Choose the loop's bounds instead, or mask what should not happen.",
+    ),
+    (
+        r"unsupported AST node|UnsupportedLanguageConstruct",
+        "This piece of Python does not exist inside a kernel. The "
+        "interpreter allows it, a GPU does not.",
+        "Say it with tl. operations.",
+    ),
+    (
+        r"Boolean value of Tensor with more than one value",
+        "`if` wants one value and got a block.",
+        "Choose element by element with tl.where(condition, a, b).",
+    ),
+    (
+        r"simultaneous multiple comparison|chained comparison",
+        "a < b < c works on numbers only.",
+        "Write (a < b) & (b < c).",
+    ),
+    (
+        r"Cannot make_shape_compatible|shape mismatch|could not be broadcast|Cannot broadcast",
+        "Two blocks of different shapes meet.",
+        "Give a vector its second axis: v[:, None] is a column, v[None, :] a row.",
+    ),
+    (
+        r"Expected pointer argument to have shape|Mask argument cannot be block type|Value "
+        r"argument cannot be block type",
+        "The pointers, the mask and the value of a load or store must have one shape.",
+        "Make offsets and mask from the same tl.arange.",
+    ),
+    (
+        r"module 'triton.language(\.math)?' has no attribute",
+        "There is no such function in triton.language.",
+        "The lesson's page lists what it needs. tl.max reduces a block, tl.maximum compares two.",
+    ),
+    (
+        r"Expected dtype \['fp32', 'fp64'\] but got (fp16|bf16)",
+        "This function wants float32 and got half precision.",
+        "Convert right after the load: .to(tl.float32).",
+    ),
+    (
+        r"Both operands must be same dtype",
+        "tl.dot wants both sides in one dtype.",
+        "Convert one with .to(other.dtype).",
+    ),
+    (
+        r"exceeds triton maximum tensor numel",
+        "The block has more than 1,048,576 elements, the most that Triton allows.",
+        "Loop over the row in smaller blocks.",
+    ),
+    (
+        r"num_warps must be a power of 2",
+        "num_warps is the number of groups of 32 threads: 1, 2, 4, 8, 16 or 32.",
+        "",
+    ),
+    (
+        r"Conflicting meta-parameters",
+        "A parameter is both autotuned and passed at the launch.",
+        "Leave it out of the launch.",
+    ),
     (r"ellipsis|Ellipsis", "A `...` is still in use.", "Fill in the TODO that it belongs to."),
-    (r"cpu tensor\?|cannot be accessed from Triton", "An argument is not in this GPU's memory.",
-     "Allocate with device=x.device."),
-    (r"UnboundLocalError|is not defined|referenced before assignment",
-     "A name is used that was not assigned on the way here.", "The spelling, and whether a TODO above defines it."),
-    (r"missing \d+ required positional argument|got an unexpected keyword|multiple values for argument",
-     "The launch does not pass what the kernel's parameters ask for.", "Compare the two lists, in order."),
+    (
+        r"cpu tensor\?|cannot be accessed from Triton",
+        "An argument is not in this GPU's memory.",
+        "Allocate with device=x.device.",
+    ),
+    (
+        r"UnboundLocalError|is not defined|referenced before assignment",
+        "A name is used that was not assigned on the way here.",
+        "The spelling, and whether a TODO above defines it.",
+    ),
+    (
+        r"missing \d+ required positional argument|got an unexpected keyword|multiple values for "
+        r"argument",
+        "The launch does not pass what the kernel's parameters ask for.",
+        "Compare the two lists, in order.",
+    ),
 )
 
 

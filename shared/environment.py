@@ -9,7 +9,13 @@ import os
 import subprocess
 import sys
 
-NEEDED = {"torch": (2, 9), "triton": (3, 6), "matplotlib": (3, 5), "pandas": (2, 0), "numpy": (1, 26)}
+NEEDED = {
+    "torch": (2, 9),
+    "triton": (3, 6),
+    "matplotlib": (3, 5),
+    "pandas": (2, 0),
+    "numpy": (1, 26),
+}
 
 
 def problem(extra=()):
@@ -25,12 +31,17 @@ def problem(extra=()):
         except metadata.PackageNotFoundError:
             return f"{package} is not installed in it."
         least = NEEDED.get(package, ())
-        numbers = tuple(int("".join(c for c in part if c.isdigit()) or 0) for part in version.split("+")[0].split("."))
+        numbers = tuple(
+            int("".join(c for c in part if c.isdigit()) or 0)
+            for part in version.split("+")[0].split(".")
+        )
         if numbers[: len(least)] < least:
             return f"{package} is {version}: {'.'.join(map(str, least))} or later is needed."
         versions.append(f"{package} {version}")
     fingerprint = "\n".join([sys.executable, *versions])
-    memory = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), ".course", "environment")
+    memory = os.path.join(
+        os.path.dirname(os.path.dirname(os.path.abspath(__file__))), ".course", "environment"
+    )
     try:
         with open(memory, encoding="utf-8") as file:
             if file.read() == fingerprint:
@@ -38,7 +49,9 @@ def problem(extra=()):
     except OSError:
         pass
     names = ", ".join([*NEEDED, *extra])
-    run = subprocess.run([sys.executable, "-c", f"import {names}"], cwd="/", capture_output=True, text=True)
+    run = subprocess.run(
+        [sys.executable, "-c", f"import {names}"], cwd="/", capture_output=True, text=True
+    )
     if run.returncode:
         last = (run.stderr.strip().splitlines() or ["it gave no reason"])[-1]
         return f"its packages do not import ({last})."

@@ -69,7 +69,8 @@ class Mistake:
 
 @dataclass(frozen=True)
 class Traffic:
-    """The least that a kernel for this job can move: every input read once, every output written once.
+    """The least that a kernel for this job can move: every input read once, every output written
+    once.
 
     reads, writes: bytes.
     """
@@ -171,14 +172,24 @@ def row_cases(block: int = 0, minus_inf: bool = True) -> tuple[Case, ...]:
     minus_inf: add rows that hold −inf (for maximum and softmax; a sum of them is only −inf).
     """
     cases = [
-        Case((3, 5), why="fewer columns than any block: the padding lanes outnumber the row", again=True),
+        Case(
+            (3, 5),
+            why="fewer columns than any block: the padding lanes outnumber the row",
+            again=True,
+        ),
         Case((5, 1), why="a row of one column"),
         Case((1, 3), values="all -1", why="with no value above zero, padding of 0 shows"),
         Case((4, 127), why="one less than a power of two"),
         Case((4, 128), why="exactly a power of two"),
         Case((4, 129), why="one more than a power of two"),
-        Case((7, 781), values="around -2.3", why="a prime number of columns, far from zero on one side"),
-        Case((7, 781), "float16", values="around -2.3", why="half precision: accumulate in float32"),
+        Case(
+            (7, 781),
+            values="around -2.3",
+            why="a prime number of columns, far from zero on one side",
+        ),
+        Case(
+            (7, 781), "float16", values="around -2.3", why="half precision: accumulate in float32"
+        ),
         Case((3, 1000), "float16", why="half precision, many columns"),
         Case((3, 65), values="all -1", why="every value the same and negative"),
         Case((3, 65), values="all -200", why="a running maximum must not start at a finite number"),
@@ -186,18 +197,32 @@ def row_cases(block: int = 0, minus_inf: bool = True) -> tuple[Case, ...]:
         Case((3, 70), values="constant 3", why="a constant row: padding in a sum shows as a ratio"),
         Case((2, 700), values="ascending", why="the maximum grows all along the row"),
         Case((2, 700), values="descending", why="the maximum comes first"),
-        Case((3, 70), values="last column 100", why="what is lost at the end of the row matters most"),
-        Case((130, 130), values="diagonal large", why="each row's largest value is in another lane: none may be lost"),
+        Case(
+            (3, 70), values="last column 100", why="what is lost at the end of the row matters most"
+        ),
+        Case(
+            (130, 130),
+            values="diagonal large",
+            why="each row's largest value is in another lane: none may be lost",
+        ),
         Case((5, 7), values="rows 200 apart", why="each row has a maximum of its own"),
         Case((4, 5), layout="sliced", why="the next row does not start where this one ends"),
         Case((6, 50), layout="transposed", why="neighbours in a row are far apart in memory"),
         Case((5, 33), layout="every other element", why="a column stride of 2"),
         Case((4, 37), layout="expanded", why="a row stride of 0"),
         Case((5, 33), "float16", layout="transposed", why="strides count elements, not bytes"),
-        Case((3, 8), "float16", layout="rows 2**30 apart",
-             why="row times stride passes 2**31: it needs 64-bit offsets"),
-        Case((8, 3), "float16", layout="columns 2**30 apart",
-             why="column times stride passes 2**31: it needs 64-bit offsets"),
+        Case(
+            (3, 8),
+            "float16",
+            layout="rows 2**30 apart",
+            why="row times stride passes 2**31: it needs 64-bit offsets",
+        ),
+        Case(
+            (8, 3),
+            "float16",
+            layout="columns 2**30 apart",
+            why="column times stride passes 2**31: it needs 64-bit offsets",
+        ),
         Case((0, 5), why="no rows: an empty result, not an error"),
         Case((7, 781), "bfloat16", values="around -2.3", gpu_only=True, why="bfloat16"),
         Case((3000, 17), gpu_only=True, why="many short rows"),
@@ -206,27 +231,42 @@ def row_cases(block: int = 0, minus_inf: bool = True) -> tuple[Case, ...]:
     ]
     if minus_inf:
         cases += [
-            Case((3, 40), values="some -inf", why="-inf among ordinary values is an ordinary value"),
+            Case(
+                (3, 40), values="some -inf", why="-inf among ordinary values is an ordinary value"
+            ),
             Case((3, 40), values="one row all -inf", why="a row of -inf only follows PyTorch"),
         ]
     if block:
         cases += [
             Case((2, block + 1), why="one column in the second block"),
-            Case((2, 2 * block + 781), values="around -2.3", why="three blocks, the last one ragged"),
+            Case(
+                (2, 2 * block + 781), values="around -2.3", why="three blocks, the last one ragged"
+            ),
             Case((1, 3 * block), values="ascending", why="the maximum grows in every block"),
             Case((1, 3 * block), values="descending", why="the maximum is in the first block"),
             Case((1, 2 * block + 5), values="all -200", why="no value near zero in any block"),
-            Case((2, 2 * block + 5), "float16", layout="every other element", values="last column 100",
-                 why="the last element, in the last block, decides"),
+            Case(
+                (2, 2 * block + 5),
+                "float16",
+                layout="every other element",
+                values="last column 100",
+                why="the last element, in the last block, decides",
+            ),
         ]
         if minus_inf:
-            cases.append(Case((1, 3 * block), values=f"first {block} columns -inf",
-                              why="a whole block of -inf first: (-inf) - (-inf) is NaN"))
+            cases.append(
+                Case(
+                    (1, 3 * block),
+                    values=f"first {block} columns -inf",
+                    why="a whole block of -inf first: (-inf) - (-inf) is NaN",
+                )
+            )
     return tuple(cases)
 
 
-def with_cases(cases: Sequence[Case], *more: Case, without: Callable[[Case], bool] | None = None
-               ) -> tuple[Case, ...]:
+def with_cases(
+    cases: Sequence[Case], *more: Case, without: Callable[[Case], bool] | None = None
+) -> tuple[Case, ...]:
     """`cases` less those for which `without` is true, then `more`."""
     kept = [case for case in cases if without is None or not without(case)]
     return (*kept, *more)

@@ -1,4 +1,4 @@
-"""The tensors that a `Case` describes: kinds of values, made from a seed, the same on every device."""
+"""The tensors that a `Case` describes: values from a seed, the same on every device."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ def _normal(shape, generator):
 
 
 def _ramp(shape, generator):
-    """Even steps along the last axis, from 0 to 200: far enough that exp() of the difference overflows."""
+    """Even steps along the last axis, from 0 to 200: far enough that exp() of the difference
+    overflows.
+    """
     n = shape[-1] if shape else 1
     steps = torch.linspace(0.0, 200.0, max(n, 2), dtype=torch.float64)[:n]
     return steps.expand(shape).clone()
@@ -92,7 +94,9 @@ def draw(kind: str, shape: tuple[int, ...], generator: torch.Generator) -> torch
 MISFITS = {
     "one element longer": lambda shape, dtype: ((*shape[:-1], shape[-1] + 1), dtype),
     "of another dtype": lambda shape, dtype: (
-        shape, torch.float16 if dtype is torch.float32 else torch.float32),
+        shape,
+        torch.float16 if dtype is torch.float32 else torch.float32,
+    ),
     "with no columns": lambda shape, dtype: (shape, dtype),
     "with 65,537 columns": lambda shape, dtype: (shape, dtype),
     "on the CPU": lambda shape, dtype: (shape, dtype),
@@ -119,5 +123,7 @@ def make_inputs(function: Function, case: Case, device: str, seed: int) -> dict[
             first = draw(kind, (1, *shape[1:]), generator)
             tensors[name] = place(first.expand(shape), "expanded", name, arg_device, arg_dtype)
         else:
-            tensors[name] = place(draw(kind, shape, generator), case.layout, name, arg_device, arg_dtype)
+            tensors[name] = place(
+                draw(kind, shape, generator), case.layout, name, arg_device, arg_dtype
+            )
     return tensors

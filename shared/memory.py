@@ -119,7 +119,8 @@ class Totals:
     """What one call moved.
 
     read, written: bytes of the lanes that were not masked out.
-    read_sectors, written_sectors: distinct 32-byte sectors, counted for each access of each program.
+    read_sectors, written_sectors: distinct 32-byte sectors, counted for each access of each
+    program.
     """
 
     read: int = 0
@@ -144,8 +145,14 @@ class Recorder:
     most_programs:  a launch of more raises TooManyPrograms at its first access.
     """
 
-    def __init__(self, source: str, count_sectors: bool = False, keep_accesses: bool = False,
-                 fill_undefined: bool = True, most_programs: int = 1 << 40):
+    def __init__(
+        self,
+        source: str,
+        count_sectors: bool = False,
+        keep_accesses: bool = False,
+        fill_undefined: bool = True,
+        most_programs: int = 1 << 40,
+    ):
         self.source = source
         self.most_programs = most_programs
         self.count_sectors = count_sectors
@@ -169,7 +176,9 @@ class Recorder:
         builder = interpreter.InterpreterBuilder
         executor = interpreter.GridExecutor
         replaced = {
-            (builder, "create_masked_load"): self._load(builder.create_masked_load, interpreter.TensorHandle),
+            (builder, "create_masked_load"): self._load(
+                builder.create_masked_load, interpreter.TensorHandle
+            ),
             (builder, "create_masked_store"): self._store(builder.create_masked_store),
             (builder, "create_atomic_rmw"): self._atomic_rmw(builder.create_atomic_rmw),
             (builder, "create_atomic_cas"): self._atomic_cas(builder.create_atomic_cas),
@@ -187,7 +196,10 @@ class Recorder:
     def _run(self, run):
         def observed(executor, *args, **kwargs):
             names = executor.arg_names
-            bound = {**dict(zip(names, args, strict=False)), **{k: v for k, v in kwargs.items() if k in names}}
+            bound = {
+                **dict(zip(names, args, strict=False)),
+                **{k: v for k, v in kwargs.items() if k in names},
+            }
             launch = Launch(kernel=executor.fn.__name__)
             for name, value in bound.items():
                 tensor = getattr(value, "base", value)  # a TensorDescriptor has its tensor in .base
@@ -229,7 +241,9 @@ class Recorder:
             region, offsets, active = self._visit(builder, "store", ptrs, mask)
             self.totals.written += offsets.size * (region.itemsize if region else 0)
             if region is not None:
-                self._check_write(builder, region, offsets, np.broadcast_to(value.data, ptrs.data.shape)[active])
+                self._check_write(
+                    builder, region, offsets, np.broadcast_to(value.data, ptrs.data.shape)[active]
+                )
             return store(builder, ptrs, value, mask, *args, **kwargs)
 
         return observed
@@ -257,9 +271,15 @@ class Recorder:
             self.totals.written += offsets.size * region.itemsize
 
     def _visit(self, builder, kind: str, ptrs, mask):
-        """Check the active lanes' addresses; returns the region, their offsets in elements, and the lanes."""
+        """Check the active lanes' addresses; returns the region, their offsets in elements, and the
+        lanes.
+        """
         addresses = ptrs.data
-        active = np.ones(addresses.shape, bool) if mask is None else np.broadcast_to(mask.data, addresses.shape)
+        active = (
+            np.ones(addresses.shape, bool)
+            if mask is None
+            else np.broadcast_to(mask.data, addresses.shape)
+        )
         active = active.astype(bool)
         addresses = addresses[active].astype(np.int64)
         if self._launch is None:
@@ -270,7 +290,9 @@ class Recorder:
             return None, addresses, active
         low, high = int(addresses.min()), int(addresses.max())
         itemsize = max(1, ptrs.get_element_ty().primitive_bitwidth // 8)
-        region = next((r for r in self._launch.regions if r.low <= low and high + itemsize <= r.high), None)
+        region = next(
+            (r for r in self._launch.regions if r.low <= low and high + itemsize <= r.high), None
+        )
         if region is None:
             raise AccessError(self._out_of_bounds(builder, kind, addresses, itemsize))
         if self.count_sectors and kind != "atomic":
@@ -282,15 +304,23 @@ class Recorder:
         offsets = (addresses - region.low) // region.itemsize
         if self.keep_accesses:
             self.accesses.append(
-                Access(kind, len(self.launches) - 1, region.name, tuple(builder.grid_idx), offsets,
-                       int(active.size - offsets.size)))
+                Access(
+                    kind,
+                    len(self.launches) - 1,
+                    region.name,
+                    tuple(builder.grid_idx),
+                    offsets,
+                    int(active.size - offsets.size),
+                )
+            )
         return region, offsets, active
 
     def _out_of_bounds(self, builder, kind, addresses, itemsize) -> Finding:
         regions = self._launch.regions
         candidates = [r for r in regions if r.tensor.element_size() == itemsize] or regions
 
-        # The argument meant is the one that most of the access's lanes lie in, else the nearest one.
+        # The argument meant is the one that most of the access's lanes lie in, else the nearest
+        # one.
         def lanes_inside(region: Region) -> np.ndarray:
             return (addresses >= region.low) & (addresses + itemsize <= region.high)
 
@@ -300,16 +330,28 @@ class Recorder:
 
         line, program, kernel = self._line(), tuple(builder.grid_idx), self._launch.kernel
         if not candidates:
-            return Finding("out of bounds", f"{kernel} makes a {kind} and has no tensor argument", kind, "", 0,
-                           program, kernel, line)
+            return Finding(
+                "out of bounds",
+                f"{kernel} makes a {kind} and has no tensor argument",
+                kind,
+                "",
+                0,
+                program,
+                kernel,
+                line,
+            )
         region = max(candidates, key=closeness)
         outside = addresses[~lanes_inside(region)]
         offset = int((outside[0] - region.low) // region.itemsize)
         verb = {"load": "reads", "store": "writes", "atomic": "updates"}[kind]
         lanes = f", {len(outside)} lanes in all" if len(outside) > 1 else ""
-        text = (f"program {_program(program)} {verb} {region.name} at offset {offset:,}: "
-                f"{region.describe(offset)}{lanes}")
-        return Finding("out of bounds", text, kind, region.name, offset, program, kernel, line, len(outside))
+        text = (
+            f"program {_program(program)} {verb} {region.name} at offset {offset:,}: "
+            f"{region.describe(offset)}{lanes}"
+        )
+        return Finding(
+            "out of bounds", text, kind, region.name, offset, program, kernel, line, len(outside)
+        )
 
     def _check_read(self, builder, region: Region, offsets) -> None:
         if region.writer is None or self._atomics:
@@ -318,8 +360,14 @@ class Recorder:
         writers = region.writer[offsets]
         foreign = (writers != _NOBODY) & (writers != me)
         if foreign.any():
-            self._race(builder, region, int(offsets[foreign][0]), "load", "reads what another program of the same "
-                       "launch wrote: programs run in any order, so on a GPU it may not be there yet")
+            self._race(
+                builder,
+                region,
+                int(offsets[foreign][0]),
+                "load",
+                "reads what another program of the same "
+                "launch wrote: programs run in any order, so on a GPU it may not be there yet",
+            )
         region.reader[offsets] = me
 
     def _check_write(self, builder, region: Region, offsets, values) -> None:
@@ -332,23 +380,40 @@ class Recorder:
             bits = np.ascontiguousarray(values).view(f"u{region.itemsize}")
             differs = foreign & (region.value[offsets] != bits)
             if differs.any():
-                self._race(builder, region, int(offsets[differs][0]), "store", "writes an element that another "
-                           "program wrote with another value: which one stays is chance")
+                self._race(
+                    builder,
+                    region,
+                    int(offsets[differs][0]),
+                    "store",
+                    "writes an element that another "
+                    "program wrote with another value: which one stays is chance",
+                )
         readers = region.reader[offsets]
         foreign = (readers != _NOBODY) & (readers != me)
         if foreign.any() and not self._atomics:
-            self._race(builder, region, int(offsets[foreign][0]), "store", "writes an element that another program "
-                       "of the same launch reads: programs run in any order")
+            self._race(
+                builder,
+                region,
+                int(offsets[foreign][0]),
+                "store",
+                "writes an element that another program "
+                "of the same launch reads: programs run in any order",
+            )
         region.writer[offsets] = me
-        region.value[offsets] = np.ascontiguousarray(values).astype(values.dtype).view(f"u{region.itemsize}")
+        region.value[offsets] = (
+            np.ascontiguousarray(values).astype(values.dtype).view(f"u{region.itemsize}")
+        )
 
     def _race(self, builder, region: Region, offset: int, kind: str, what: str) -> None:
         if any(f.kind == "race" and f.tensor == region.name for f in self.findings):
             return
         program = tuple(builder.grid_idx)
         text = f"program {_program(program)} {what} ({region.name}, {region.describe(offset)})"
-        self.findings.append(Finding("race", text, kind, region.name, offset, program, self._launch.kernel,
-                                     self._line()))
+        self.findings.append(
+            Finding(
+                "race", text, kind, region.name, offset, program, self._launch.kernel, self._line()
+            )
+        )
 
     def _line(self) -> int:
         frame = sys._getframe(1)
@@ -361,12 +426,16 @@ class Recorder:
     # What is asked afterwards
 
     def never_written(self, output: torch.Tensor) -> int:
-        """How many elements of `output` no store of any launch reached; 0 where that is not known."""
+        """How many elements of `output` no store reached; 0 where that is not known."""
         low = output.data_ptr()
         written = None
         for launch in self.launches:
             for region in launch.regions:
-                if region.low == low and region.tensor.dtype == output.dtype and region.writer is not None:
+                if (
+                    region.low == low
+                    and region.tensor.dtype == output.dtype
+                    and region.writer is not None
+                ):
                     if region.atomic:
                         return 0
                     touched = region.writer != _NOBODY

@@ -12,7 +12,7 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 
 
@@ -115,7 +115,9 @@ def _compiling(targets: Iterable[str], result: Compilation, source: str):
             driver.set_active(_OfflineDriver(gpu_target(name), 1000 + number))
             try:
                 kernel = run(fn, *args, grid=grid, warmup=True, **kwargs)
-            except Exception as error:  # the compiler refuses in many ways, all of them are the verdict
+            except (
+                Exception
+            ) as error:  # the compiler refuses in many ways, all of them are the verdict
                 message, line = boil_down(error, fn, source)
                 result.errors.append(CompileError(fn.fn.__name__, name, message, line))
                 refused += 1
@@ -140,11 +142,8 @@ def compile_call(call: Callable, inputs: list, targets: Iterable[str], source: s
     Whatever else the launcher raises is passed on.
     """
     result = Compilation()
-    with _compiling(tuple(targets), result, source):
-        try:
-            call(*inputs)
-        except _Stop:
-            pass
+    with _compiling(tuple(targets), result, source), suppress(_Stop):
+        call(*inputs)
     return result
 
 
@@ -181,15 +180,41 @@ def _read(name: str, target: str, kernel) -> Compiled:
     if target.startswith("sm_"):
         registers, spilled = _cubin_resources(kernel.asm["cubin"])
         ptx = kernel.asm["ptx"]
-        occupancy = None if registers is None else nvidia_occupancy(target, registers, shared, num_warps)
-        return Compiled(name, target, num_warps, registers, spilled, shared, occupancy,
-                        _widest_ptx_load(ptx), _ptx_instructions(ptx))
+        occupancy = (
+            None if registers is None else nvidia_occupancy(target, registers, shared, num_warps)
+        )
+        return Compiled(
+            name,
+            target,
+            num_warps,
+            registers,
+            spilled,
+            shared,
+            occupancy,
+            _widest_ptx_load(ptx),
+            _ptx_instructions(ptx),
+        )
     asm = kernel.asm["amdgcn"]
-    registers, spilled = _number(asm, r"\.vgpr_count:\s+(\d+)"), _number(asm, r"\.vgpr_spill_count:\s+(\d+)")
-    widest = max((4 * int(n or 1) for n in re.findall(r"(?:global|buffer)_load_dword(?:x(\d))?", asm)), default=0)
+    registers, spilled = (
+        _number(asm, r"\.vgpr_count:\s+(\d+)"),
+        _number(asm, r"\.vgpr_spill_count:\s+(\d+)"),
+    )
+    widest = max(
+        (4 * int(n or 1) for n in re.findall(r"(?:global|buffer)_load_dword(?:x(\d))?", asm)),
+        default=0,
+    )
     matrix = ("mfma",) if "v_mfma" in asm else ()
-    return Compiled(name, target, num_warps, registers, None if spilled is None else 4 * spilled, shared, None,
-                    widest, matrix)
+    return Compiled(
+        name,
+        target,
+        num_warps,
+        registers,
+        None if spilled is None else 4 * spilled,
+        shared,
+        None,
+        widest,
+        matrix,
+    )
 
 
 def _number(text: str, pattern: str) -> int | None:
@@ -204,23 +229,32 @@ def _cubin_resources(cubin: bytes) -> tuple[int | None, int | None]:
         with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
             file.write(cubin)
             file.flush()
-            text = subprocess.run([knobs.nvidia.cuobjdump.path, "-res-usage", file.name], capture_output=True,
-                                  text=True, timeout=60).stdout
+            text = subprocess.run(
+                [knobs.nvidia.cuobjdump.path, "-res-usage", file.name],
+                capture_output=True,
+                text=True,
+                timeout=60,
+            ).stdout
     except (OSError, subprocess.SubprocessError, AttributeError, RuntimeError):
         return None, None
     return _number(text, r"REG:(\d+)"), _number(text, r"STACK:(\d+)")
 
 
 def _widest_ptx_load(ptx: str) -> int:
-    widths = [int(v or 1) * int(bits) // 8
-              for v, bits in re.findall(r"ld\.global(?:\.\w+|::\w+)*?(?:\.v(\d))?\.[bfsu](\d+)", ptx)]
+    widths = [
+        int(v or 1) * int(bits) // 8
+        for v, bits in re.findall(r"ld\.global(?:\.\w+|::\w+)*?(?:\.v(\d))?\.[bfsu](\d+)", ptx)
+    ]
     return max(widths, default=0)
 
 
 def _ptx_instructions(ptx: str) -> tuple[str, ...]:
     known = {
-        "wgmma": r"\bwgmma\.mma_async", "mma": r"\bmma\.sync", "TMA": r"\bcp\.async\.bulk\.tensor",
-        "cp.async": r"\bcp\.async\.c[ag]", "atomics": r"\b(?:atom|red)\.",
+        "wgmma": r"\bwgmma\.mma_async",
+        "mma": r"\bmma\.sync",
+        "TMA": r"\bcp\.async\.bulk\.tensor",
+        "cp.async": r"\bcp\.async\.c[ag]",
+        "atomics": r"\b(?:atom|red)\.",
     }
     return tuple(name for name, pattern in known.items() if re.search(pattern, ptx))
 
@@ -228,8 +262,14 @@ def _ptx_instructions(ptx: str) -> tuple[str, ...]:
 # Per multiprocessor: shared memory in bytes, warps, programs. From the table of technical
 # specifications per compute capability in NVIDIA's CUDA C++ Programming Guide.
 _NVIDIA_LIMITS = {
-    75: (65536, 32, 16), 80: (167936, 64, 32), 86: (102400, 48, 16), 87: (167936, 48, 16), 89: (102400, 48, 24),
-    90: (233472, 64, 32), 100: (233472, 64, 32), 120: (102400, 48, 24),
+    75: (65536, 32, 16),
+    80: (167936, 64, 32),
+    86: (102400, 48, 16),
+    87: (167936, 48, 16),
+    89: (102400, 48, 24),
+    90: (233472, 64, 32),
+    100: (233472, 64, 32),
+    120: (102400, 48, 24),
 }
 _REGISTERS, _PARTITIONS, _UNIT, _RESERVED = 65536, 4, 256, 1024
 
@@ -246,6 +286,10 @@ def nvidia_occupancy(target: str, registers: int, shared: int, num_warps: int) -
     memory, most_warps, most_programs = limits
     per_warp = -(-max(registers, 1) * 32 // _UNIT) * _UNIT
     warps_by_registers = _PARTITIONS * (_REGISTERS // _PARTITIONS // per_warp)
-    programs = min(most_programs, most_warps // num_warps, warps_by_registers // num_warps,
-                   memory // (shared + _RESERVED))
+    programs = min(
+        most_programs,
+        most_warps // num_warps,
+        warps_by_registers // num_warps,
+        memory // (shared + _RESERVED),
+    )
     return programs * num_warps / most_warps

@@ -1,6 +1,7 @@
 """Puts the recorded measurements into the lessons' pages.
 
-A page says `<!-- measured: row_wise_sum -->` and `<!-- end -->`; what stands between them is written
+A page says `<!-- measured: row_wise_sum -->` and `<!-- end -->`; what stands between them is
+written
 from solutions/results/, so no number on a page is typed by hand.
 """
 
@@ -25,18 +26,35 @@ def table(path: Path) -> str:
     with open(path, encoding="utf-8") as file:
         machine = file.readline().lstrip("# ").strip()
         rows = list(csv.DictReader(file))
-    names = [k.removesuffix("_us") for k in rows[0] if k.endswith("_us") and k not in ("copy_us", "yours_us")]
-    head = [rows[0]["x"], *[f"{name}, µs" for name in names], f"{path.stem}, µs", "GB/s", "of the ceiling"]
+    names = [
+        k.removesuffix("_us")
+        for k in rows[0]
+        if k.endswith("_us") and k not in ("copy_us", "yours_us")
+    ]
+    head = [
+        rows[0]["x"],
+        *[f"{name}, µs" for name in names],
+        f"{path.stem}, µs",
+        "GB/s",
+        "of the ceiling",
+    ]
     lines = [f"| {' | '.join(head)} |", "|" + "--:|" * len(head)]
     for row in rows:
-        cells = [f"{int(row['value']):,}", *[f"{float(row[name + '_us']):.1f}" for name in (*names, "yours")],
-                 f"{float(row['gbps']):.0f}", f"{float(row['of_ceiling']):.0%}"]
+        cells = [
+            f"{int(row['value']):,}",
+            *[f"{float(row[name + '_us']):.1f}" for name in (*names, "yours")],
+            f"{float(row['gbps']):.0f}",
+            f"{float(row['of_ceiling']):.0%}",
+        ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, "", f"*{machine}, {rows[0]['dtype']}, medians.*"])
 
 
 def refreshed(page: str) -> str:
-    """The page's text with every marked part written anew. Raises ValueError for a function without results."""
+    """The page's text with every marked part written anew. Raises ValueError for a function without
+    results.
+    """
+
     def part(match: re.Match) -> str:
         paths = results_of(match.group(1))
         if not paths:

@@ -1,4 +1,6 @@
-"""Figures, drawn with Matplotlib: speed against the ceiling, and which program touches which elements."""
+"""Figures, drawn with Matplotlib: speed against the ceiling, and which program touches which
+elements.
+"""
 
 from __future__ import annotations
 
@@ -32,18 +34,32 @@ def speed(table: pd.DataFrame, function: Function, machine: Machine, path: Path)
     ceiling = least / table["copy_us"] / 1e3
     axes.plot(x, ceiling, "--", color=_CEILING, lw=1.5, label="a copy of as many bytes")
     if benchmark.passes != 1:
-        axes.plot(x, ceiling / benchmark.passes, ":", color=_CEILING, lw=1.5,
-                  label=f"a copy of {benchmark.passes:g}× as many bytes")
+        axes.plot(
+            x,
+            ceiling / benchmark.passes,
+            ":",
+            color=_CEILING,
+            lw=1.5,
+            label=f"a copy of {benchmark.passes:g}× as many bytes",
+        )
     for name, colour in zip(benchmark.baselines, _BASELINES, strict=False):
         axes.plot(x, least / table[f"{name}_us"] / 1e3, "o-", color=colour, ms=4, label=name)
-    axes.fill_between(x, least / table["yours_high"] / 1e3, least / table["yours_low"] / 1e3, color=_YOURS, alpha=0.15)
+    axes.fill_between(
+        x,
+        least / table["yours_high"] / 1e3,
+        least / table["yours_low"] / 1e3,
+        color=_YOURS,
+        alpha=0.15,
+    )
     axes.plot(x, table["gbps"], "o-", color=_YOURS, lw=2, ms=5, label=function.name)
     axes.set_xscale("log", base=2)
     axes.set_ylim(bottom=0)
     axes.set_xlabel(benchmark.x)
     axes.set_ylabel("GB/s of the least traffic")
     axes.set_title(f"{function.name}, {benchmark.dtype}", loc="left", fontweight="bold")
-    axes.set_title(f"{machine.name}, torch {machine.torch}, triton {machine.triton}", loc="right", fontsize=8)
+    axes.set_title(
+        f"{machine.name}, torch {machine.torch}, triton {machine.triton}", loc="right", fontsize=8
+    )
     axes.grid(alpha=0.25)
     axes.legend(loc="lower right", fontsize=8)
     figure.savefig(path, dpi=130)
@@ -64,13 +80,23 @@ def accesses(recorder: Recorder, title: str, path: Path) -> None:
                 chosen = [a for a in mine if a.kind == kind]
                 if chosen:
                     panels.append((launch, region, kind, chosen))
-    heights = [min(region.tensor.shape[0], 8) * 0.22 if region.tensor.dim() > 1 else 0.3
-               for _, region, _, _ in panels]
-    figure, grid = plt.subplots(len(panels), 1, figsize=(9, 1.0 + sum(h + 0.75 for h in heights)), squeeze=False,
-                                height_ratios=heights, layout="constrained")
+    heights = [
+        min(region.tensor.shape[0], 8) * 0.22 if region.tensor.dim() > 1 else 0.3
+        for _, region, _, _ in panels
+    ]
+    figure, grid = plt.subplots(
+        len(panels),
+        1,
+        figsize=(9, 1.0 + sum(h + 0.75 for h in heights)),
+        squeeze=False,
+        height_ratios=heights,
+        layout="constrained",
+    )
     for axes, (launch, region, kind, chosen) in zip(grid[:, 0], panels, strict=True):
         _panel(axes, launch, region, kind, chosen)
-    figure.suptitle(f"{title}: which program touches which elements", x=0.01, ha="left", fontweight="bold")
+    figure.suptitle(
+        f"{title}: which program touches which elements", x=0.01, ha="left", fontweight="bold"
+    )
     figure.savefig(path, dpi=120)
     plt.close(figure)
 
@@ -106,11 +132,19 @@ def _panel(axes, launch: Launch, region, kind: str, chosen: list[Access]) -> Non
     if not (image == _SHARED).all(axis=-1).any():
         _name_programs(axes, chosen, tensor, shape, programs)
     times = sorted(set(touched.ravel().tolist()) - {0})
-    often = f", each element {'–'.join(map(str, sorted({times[0], times[-1]})))}×" if times[-1:] > [1] else ""
+    often = (
+        f", each element {'–'.join(map(str, sorted({times[0], times[-1]})))}×"
+        if times[-1:] > [1]
+        else ""
+    )
     masked = sum(a.masked for a in chosen)
     lanes = f", {masked:,} lanes masked" if masked else ""
     verb = "reads" if kind == "load" else "writes"
-    axes.set_title(f"{launch.kernel} {verb} {region.name} {tuple(tensor.shape)}{often}{lanes}", loc="left", fontsize=9)
+    axes.set_title(
+        f"{launch.kernel} {verb} {region.name} {tuple(tensor.shape)}{often}{lanes}",
+        loc="left",
+        fontsize=9,
+    )
     axes.set_yticks([])
     axes.tick_params(labelsize=7)
 
@@ -121,7 +155,11 @@ def _name_programs(axes, chosen, tensor, shape, programs) -> None:
         return
     for program in programs:
         offsets = np.concatenate([a.offsets for a in chosen if a.program == program])
-        indices = [i for i in (element_index(int(o), tensor) for o in (offsets.min(), offsets.max())) if i is not None]
+        indices = [
+            i
+            for i in (element_index(int(o), tensor) for o in (offsets.min(), offsets.max()))
+            if i is not None
+        ]
         if not indices:
             continue
         rows = [i[0] if len(i) == 2 else 0 for i in indices]
@@ -129,7 +167,14 @@ def _name_programs(axes, chosen, tensor, shape, programs) -> None:
         used = list(program)
         while len(used) > 1 and used[-1] == 0:
             used.pop()
-        axes.text((min(columns) + max(columns) + 1) / 2, (min(rows) + max(rows) + 1) / 2,
-                  "program " * (shape[1] // len(programs) > 0 and len(programs) <= 6) + ", ".join(map(str, used)),
-                  ha="center", va="center", fontsize=7, color="black",
-                  bbox={"boxstyle": "round,pad=0.15", "fc": "white", "ec": "none", "alpha": 0.75})
+        axes.text(
+            (min(columns) + max(columns) + 1) / 2,
+            (min(rows) + max(rows) + 1) / 2,
+            "program " * (shape[1] // len(programs) > 0 and len(programs) <= 6)
+            + ", ".join(map(str, used)),
+            ha="center",
+            va="center",
+            fontsize=7,
+            color="black",
+            bbox={"boxstyle": "round,pad=0.15", "fc": "white", "ec": "none", "alpha": 0.75},
+        )

@@ -46,16 +46,31 @@ class Worker:
         self._events = folder / "events.jsonl"
         self._output = folder / "output.txt"
         self._events.touch()
-        (folder / "job.json").write_text(json.dumps({**job, "folder": str(folder)}), encoding="utf-8")
+        (folder / "job.json").write_text(
+            json.dumps({**job, "folder": str(folder)}), encoding="utf-8"
+        )
         environment = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "0"}
         environment.pop("TRITON_INTERPRET", None)
         if job["kind"] == "check":
-            environment["CUDA_LAUNCH_BLOCKING"] = "1"  # an error is raised at the launch that caused it
+            environment["CUDA_LAUNCH_BLOCKING"] = (
+                "1"  # an error is raised at the launch that caused it
+            )
         with open(self._output, "wb") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "shared.worker", str(folder / "job.json"), str(self._events)],
-                cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
-                start_new_session=True)
+                [
+                    sys.executable,
+                    "-m",
+                    "shared.worker",
+                    str(folder / "job.json"),
+                    str(self._events),
+                ],
+                cwd=ROOT,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
         self.last: dict = {}
         self.end: End | None = None
 
@@ -98,18 +113,34 @@ class Worker:
         output = self._output.read_bytes()[-_OUTPUT_LIMIT:].decode("utf-8", "replace")
         code = self._process.returncode
         if timed_out:
-            return End("timeout", f"no answer for {self.seconds:g} seconds, so it was stopped. A loop that never "
-                       "ends, a sleep, or input() does that.", output)
+            return End(
+                "timeout",
+                f"no answer for {self.seconds:g} seconds, so it was stopped. A loop that never "
+                "ends, a sleep, or input() does that.",
+                output,
+            )
         if self.last.get("event") == "end":
             return End("done", "", output)
         if code == -signal.SIGSEGV:
-            return End("killed", "the process was killed by a segmentation fault: memory was touched that is not "
-                       "there. A wild pointer or offset does that.", output)
+            return End(
+                "killed",
+                "the process was killed by a segmentation fault: memory was touched that is not "
+                "there. A wild pointer or offset does that.",
+                output,
+            )
         if code == -signal.SIGKILL:
-            return End("killed", "the process was killed from outside, most likely because memory ran out.", output)
+            return End(
+                "killed",
+                "the process was killed from outside, most likely because memory ran out.",
+                output,
+            )
         if code < 0:
             return End("killed", f"the process was killed by {signal.Signals(-code).name}.", output)
         if code == 0:
-            return End("killed", "the script ended the process before the check was over. exit() or os._exit() "
-                       "does that.", output)
+            return End(
+                "killed",
+                "the script ended the process before the check was over. exit() or os._exit() "
+                "does that.",
+                output,
+            )
         return End("failed", f"the process ended with status {code}.", output)

@@ -34,8 +34,14 @@ def _strong(text: str) -> str:
 
 
 def _wrap(text: str, indent: str = "  ", first: str | None = None) -> str:
-    return textwrap.fill(text, WIDTH, initial_indent=indent if first is None else first, subsequent_indent=indent,
-                         break_long_words=False, break_on_hyphens=False)
+    return textwrap.fill(
+        text,
+        WIDTH,
+        initial_indent=indent if first is None else first,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def shown(path: str | Path) -> str:
@@ -64,14 +70,21 @@ def heading(script: course.Script, path: Path, solution: bool) -> None:
 
 def optional(script: course.Script) -> str:
     """The line for an optional script that nobody asked for."""
-    return f"{script.lesson}  {script.file} is optional and not started. To check it:  ./run.sh {script.name}"
+    what = f"{script.lesson}  {script.file} is optional and not started."
+    return f"{what} To check it:  ./run.sh {script.name}"
 
 
 def lessons(states: Sequence[tuple[course.Script, str]]) -> str:
     """The list of lessons with their state, and what to do next."""
     lines, previous = [], ""
     for script, state in states:
-        mark = _good("✓") if state.startswith("passed") else _bad("✗") if "fail" in state or "error" in state else " "
+        mark = (
+            _good("✓")
+            if state.startswith("passed")
+            else _bad("✗")
+            if "fail" in state or "error" in state
+            else " "
+        )
         name = script.lesson if script.lesson != previous else ""
         extra = "  (optional)" if script.optional else ""
         lines.append(f"{mark} {name:<22}{script.file:<26}{state}{extra}")
@@ -83,8 +96,10 @@ def lessons(states: Sequence[tuple[course.Script, str]]) -> str:
     if following is None:
         lines.append("That is all of it.")
     else:
-        lines.append(f"Next: read {shown(following.path.parent / 'README.md')}, fill in the TODOs of "
-                     f"{shown(following.path)},")
+        lines.append(
+            f"Next: read {shown(following.path.parent / 'README.md')}, fill in the TODOs of "
+            f"{shown(following.path)},"
+        )
         lines.append(f"then  ./run.sh {following.name if _shared(following) else following.lesson}")
     return "\n".join(lines)
 
@@ -94,7 +109,9 @@ def _shared(script: course.Script) -> bool:
 
 
 def _next(states) -> course.Script | None:
-    return next((s for s, state in states if not state.startswith("passed") and not s.optional), None)
+    return next(
+        (s for s, state in states if not state.startswith("passed") and not s.optional), None
+    )
 
 
 def onward(script: course.Script, states) -> str:
@@ -119,19 +136,29 @@ def verdict(data: dict, script: course.Script) -> str:
         passed = len(cases) - len(failed) - len(skipped)
         summary = f"{_good('✓')} {passed} of {len(cases)} cases"
         if failed:
-            summary = f"{_good('✓') if passed else ' '} {passed} of {len(cases)} cases   {_bad('✗')} {len(failed)}"
+            mark = _good("✓") if passed else " "
+            summary = f"{mark} {passed} of {len(cases)} cases   {_bad('✗')} {len(failed)}"
         gap = " " * max(2, WIDTH - 34 - len(machine))
         lines.append(f"{summary}{gap}{machine}")
     if data["message"]:
         place = f"  {shown(data['file'])}:{data['line']}" if data["line"] else ""
-        lines.append(_wrap(data["message"], "  ", f"{_bad('✗')} " if data["status"] != selfcheck.PASSED else "  "))
+        lines.append(
+            _wrap(
+                data["message"],
+                "  ",
+                f"{_bad('✗')} " if data["status"] != selfcheck.PASSED else "  ",
+            )
+        )
         if place:
             lines.append(place)
         if data["stage"] == "todos":
             lines += _open_todos(data)
     lines += _failures(failed)
     lines += _causes(data)
-    lines += [_wrap(f"{case['function']} {case['label']} was left out: {case['message']}") for case in skipped]
+    lines += [
+        _wrap(f"{case['function']} {case['label']} was left out: {case['message']}")
+        for case in skipped
+    ]
     if data["status"] == selfcheck.PASSED:
         lines += _memory(data) + _compiled(data)
         lines += [timings(data)] if data["timings"] else _no_timings(data, script)
@@ -142,8 +169,10 @@ def verdict(data: dict, script: course.Script) -> str:
 
 
 def _open_todos(data: dict) -> list[str]:
-    return [_wrap(f"TODO {t['number']}, line {t['line']}: {t['title']}", "      ", "    ")
-            for t in data["todos"]["open"][:1]]
+    return [
+        _wrap(f"TODO {t['number']}, line {t['line']}: {t['title']}", "      ", "    ")
+        for t in data["todos"]["open"][:1]
+    ]
 
 
 def _failures(failed: list[dict]) -> list[str]:
@@ -172,8 +201,13 @@ def _causes(data: dict) -> list[str]:
     failed = [c for c in data["cases"] if c["status"] not in ("ok", "skipped")]
     if not causes:
         if any(c["status"] == "wrong" for c in failed):
-            return [_wrap("No known mistake gives these numbers. Take the smallest case above and follow it by hand; "
-                          "print() inside a kernel works in the interpreter (--device cpu).")]
+            return [
+                _wrap(
+                    "No known mistake gives these numbers. Take the smallest case above and "
+                    "follow it by hand; "
+                    "print() inside a kernel works in the interpreter (--device cpu)."
+                )
+            ]
         return []
     lines = []
     if len(causes) > 1:
@@ -183,7 +217,9 @@ def _causes(data: dict) -> list[str]:
         says = cause["says"]
         lines.append(_wrap(f"{opening}{says}" if says.endswith(".") else f"{opening}{says}."))
         if cause["look"]:
-            lines.append(_wrap(f"Look at: {cause['look']}" if cause["kind"] == "mistake" else cause["look"]))
+            lines.append(
+                _wrap(f"Look at: {cause['look']}" if cause["kind"] == "mistake" else cause["look"])
+            )
         todo = f"TODO {cause['todo']}  " if cause["todo"] else ""
         if cause["line"]:
             lines.append(f"  {todo}{shown(data['file'])}:{cause['line']}")
@@ -199,11 +235,19 @@ def _memory(data: dict) -> list[str]:
     for row in data["memory"]:
         read, written = row["read"], row["written"]
         sectors = 32 * (row["read_sectors"] + row["written_sectors"])
-        fetched = f", in sectors {sectors:,} B ({sectors / max(read + written, 1):.2f}×)" if sectors else ""
-        lines.append(f"    {row['function']}, {row['label']}: {row['programs']} programs, "
-                     f"{row['launches']} launch{'es' if row['launches'] != 1 else ''}")
-        lines.append(f"      reads {read:,} B ({_ratio(read, row['least_read'])} of the least), "
-                     f"writes {written:,} B ({_ratio(written, row['least_written'])}){fetched}")
+        fetched = (
+            f", in sectors {sectors:,} B ({sectors / max(read + written, 1):.2f}×)"
+            if sectors
+            else ""
+        )
+        lines.append(
+            f"    {row['function']}, {row['label']}: {row['programs']} programs, "
+            f"{row['launches']} launch{'es' if row['launches'] != 1 else ''}"
+        )
+        lines.append(
+            f"      reads {read:,} B ({_ratio(read, row['least_read'])} of the least), "
+            f"writes {written:,} B ({_ratio(written, row['least_written'])}){fetched}"
+        )
     return lines
 
 
@@ -238,17 +282,34 @@ def timings(data: dict) -> str:
         rows = [r for r in data["timings"] if r["function"] == function]
         lines += _table(function, rows)
     for plot in data["plots"]:
-        lines.append(f"  {shown(plot['csv'])}\n  {shown(plot['png'])}" if "csv" in plot else f"  {shown(plot['png'])}")
+        lines.append(
+            f"  {shown(plot['csv'])}\n  {shown(plot['png'])}"
+            if "csv" in plot
+            else f"  {shown(plot['png'])}"
+        )
     return "\n".join(lines)
 
 
 def _table(function: str, rows: list[dict]) -> list[str]:
-    names = [k.removesuffix("_us") for k in rows[0] if k.endswith("_us") and k not in ("copy_us", "yours_us")]
+    names = [
+        k.removesuffix("_us")
+        for k in rows[0]
+        if k.endswith("_us") and k not in ("copy_us", "yours_us")
+    ]
     names.append("yours")
-    head = f"    {rows[0]['x']:>14}" + "".join(f"{name:>16}" for name in names) + f"{'GB/s':>12}{'of the ceiling':>16}"
-    lines = [f"  {function}, {rows[0]['dtype']}: median time in µs; GB/s of the least traffic", head]
+    head = (
+        f"    {rows[0]['x']:>14}"
+        + "".join(f"{name:>16}" for name in names)
+        + f"{'GB/s':>12}{'of the ceiling':>16}"
+    )
+    lines = [
+        f"  {function}, {rows[0]['dtype']}: median time in µs; GB/s of the least traffic",
+        head,
+    ]
     for row in rows:
-        cells = f"    {row['value']:>14,}" + "".join(f"{row[name + '_us']:>16.1f}" for name in names)
+        cells = f"    {row['value']:>14,}" + "".join(
+            f"{row[name + '_us']:>16.1f}" for name in names
+        )
         lines.append(f"{cells}{row['gbps']:>12.0f}{row['of_ceiling']:>15.1%}")
     return lines
 
@@ -258,7 +319,9 @@ def _no_timings(data: dict, script: course.Script) -> list[str]:
         return []
     lines = ["  Timings need a GPU: the interpreter's say nothing."]
     names = dict.fromkeys(row["function"] for row in data["memory"])
-    for path in [path for name in names for path in sorted(course.RESULTS.glob(f"*/{name}.csv"))[:1]]:
+    for path in [
+        path for name in names for path in sorted(course.RESULTS.glob(f"*/{name}.csv"))[:1]
+    ]:
         with open(path, encoding="utf-8") as file:
             comments = [line[1:].strip() for line in file if line.startswith("#")]
         with open(path, encoding="utf-8") as file:
@@ -266,9 +329,15 @@ def _no_timings(data: dict, script: course.Script) -> list[str]:
         if not rows:
             continue
         best = max(rows, key=lambda r: float(r["gbps"]))
-        lines.append(_wrap(f"Recorded for the solution's {path.stem}, not on this machine ({comments[0]}): "
-                           f"{float(best['gbps']):.0f} GB/s at {int(best['value']):,} {best['x']}, "
-                           f"{float(best['of_ceiling']):.0%} of the ceiling. {shown(path)}", "    ", "  "))
+        lines.append(
+            _wrap(
+                f"Recorded for the solution's {path.stem}, not on this machine ({comments[0]}): "
+                f"{float(best['gbps']):.0f} GB/s at {int(best['value']):,} {best['x']}, "
+                f"{float(best['of_ceiling']):.0%} of the ceiling. {shown(path)}",
+                "    ",
+                "  ",
+            )
+        )
     return lines
 
 
@@ -280,7 +349,7 @@ def _output(data: dict) -> list[str]:
     cut = len(printed) - _MOST_OUTPUT_LINES
     if cut > 0:
         lines.append(f"    [{cut} lines left out]")
-    return lines + [f"    {line[:WIDTH - 4]}" for line in printed[-_MOST_OUTPUT_LINES:]]
+    return lines + [f"    {line[: WIDTH - 4]}" for line in printed[-_MOST_OUTPUT_LINES:]]
 
 
 def _ending(data: dict, script: course.Script) -> str:
@@ -296,10 +365,14 @@ def _ending(data: dict, script: course.Script) -> str:
     return f"Edit it and run  ./run.sh {name}  again.   A hint:  ./run.sh hint {script.name}"
 
 
-def hint(script: course.Script, number: int, level: int, texts: Sequence[str], repeated: bool) -> str:
+def hint(
+    script: course.Script, number: int, level: int, texts: Sequence[str], repeated: bool
+) -> str:
     """One hint, and what follows it."""
     kinds = ("the idea", "the call", "almost the line")
-    head = _strong(f"{script.file}, TODO {number}: hint {level + 1} of {len(texts)}, {kinds[level]}")
+    head = _strong(
+        f"{script.file}, TODO {number}: hint {level + 1} of {len(texts)}, {kinds[level]}"
+    )
     lines = [head, _wrap(texts[level])]
     if level + 1 < len(texts):
         lines.append(f"The next one:  ./run.sh hint {script.name}")

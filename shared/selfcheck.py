@@ -21,7 +21,7 @@ PASSED, NOT_YET, FAULT = "passed", "not there yet", "fault"
 
 @dataclass(frozen=True)
 class Options:
-    """device: "auto", "cpu" or "gpu". seconds: the longest silence of a worker, 0 for the default."""
+    """device: "auto", "cpu" or "gpu". seconds: a worker's longest silence, 0 for the default."""
 
     device: str = "auto"
     bench: bool = True
@@ -32,7 +32,9 @@ class Options:
 class _Listener(threading.Thread):
     """Collects a worker's events, so that several workers can run side by side."""
 
-    def __init__(self, job: dict, seconds: float, tell: Callable[[dict], None] = lambda event: None):
+    def __init__(
+        self, job: dict, seconds: float, tell: Callable[[dict], None] = lambda event: None
+    ):
         super().__init__(daemon=True)
         self.worker = process.Worker(job, seconds)
         self.tell = tell
@@ -49,17 +51,38 @@ class _Listener(threading.Thread):
         return self.events, self.worker.end
 
 
-def run(script: course.Script, path: Path, options: Options, tell: Callable[[str], None] = lambda text: None) -> dict:
+def run(
+    script: course.Script,
+    path: Path,
+    options: Options,
+    tell: Callable[[str], None] = lambda text: None,
+) -> dict:
     """Check one file against a script's contract.
 
     path: the file under test. tell: called with a few words when something slow begins.
-    Returns the verdict: status ("passed", "not there yet", "fault"), stage, and what each stage found.
+    Returns the verdict: status ("passed", "not there yet", "fault"), stage, and what each stage
+    found.
     """
     started = time.monotonic()
     verdict = {
-        "lesson": script.lesson, "script": script.file, "file": str(path), "status": NOT_YET, "stage": "source",
-        "message": "", "line": 0, "todos": {"open": [], "total": 0}, "machine": {}, "cases": [], "causes": [],
-        "memory": [], "compiled": [], "compile_errors": [], "timings": [], "plots": [], "notes": [], "output": "",
+        "lesson": script.lesson,
+        "script": script.file,
+        "file": str(path),
+        "status": NOT_YET,
+        "stage": "source",
+        "message": "",
+        "line": 0,
+        "todos": {"open": [], "total": 0},
+        "machine": {},
+        "cases": [],
+        "causes": [],
+        "memory": [],
+        "compiled": [],
+        "compile_errors": [],
+        "timings": [],
+        "plots": [],
+        "notes": [],
+        "output": "",
     }
     if _read_source(path, verdict):
         _run_stages(script, path, options, verdict, tell)
@@ -75,22 +98,33 @@ def _read_source(path: Path, verdict: dict) -> bool:
         return _fault(verdict, f"{path} does not exist.")
     except (OSError, UnicodeDecodeError) as error:
         return _fault(verdict, f"{path} cannot be read: {error}")
-    open_todos = [{"number": t.number, "line": t.open_line, "title": t.title} for t in text.open_todos]
+    open_todos = [
+        {"number": t.number, "line": t.open_line, "title": t.title} for t in text.open_todos
+    ]
     verdict["todos"] = {"open": open_todos, "total": len(text.todos)}
     if text.error:
-        verdict.update(stage="syntax", message=f"Python cannot read the file: {text.error}.", line=text.error_line)
+        verdict.update(
+            stage="syntax",
+            message=f"Python cannot read the file: {text.error}.",
+            line=text.error_line,
+        )
         return False
     if open_todos:
         verdict.update(stage="todos", line=open_todos[0]["line"])
         numbers = [str(todo["number"]) for todo in open_todos]
         total = len(text.todos)
         if len(numbers) == total:
-            verdict["message"] = f"Not started: all {total} TODOs are still `...`." if total > 1 else \
-                "Not started: the TODO is still `...`."
+            verdict["message"] = (
+                f"Not started: all {total} TODOs are still `...`."
+                if total > 1
+                else "Not started: the TODO is still `...`."
+            )
         elif len(numbers) == 1:
             verdict["message"] = f"TODO {numbers[0]} of {total} is still `...`."
         else:
-            verdict["message"] = f"TODOs {', '.join(numbers[:-1])} and {numbers[-1]} of {total} are still `...`."
+            verdict["message"] = (
+                f"TODOs {', '.join(numbers[:-1])} and {numbers[-1]} of {total} are still `...`."
+            )
         return False
     return True
 
@@ -105,15 +139,29 @@ def _run_stages(script, path, options, verdict, tell) -> None:
     gpu = options.device == "gpu" or (options.device == "auto" and backend.gpu_seen_by_driver())
     tell("Checking in the interpreter" + (" and on the GPU" if gpu else "") + ", and compiling")
     interpreter = _Listener({**job, "kind": "check", "device": "cpu"}, options.seconds or 60)
-    compiler = _Listener({**job, "kind": "compile", "device": "gpu" if gpu else "cpu",
-                          "targets": list(options.targets)}, options.seconds or 120)
-    on_gpu = _Listener({**job, "kind": "check", "device": "gpu"}, options.seconds or 300) if gpu else None
+    compiler = _Listener(
+        {
+            **job,
+            "kind": "compile",
+            "device": "gpu" if gpu else "cpu",
+            "targets": list(options.targets),
+        },
+        options.seconds or 120,
+    )
+    on_gpu = (
+        _Listener({**job, "kind": "check", "device": "gpu"}, options.seconds or 300)
+        if gpu
+        else None
+    )
 
     if on_gpu is not None:
         events, end = on_gpu.result()
         if any(e["event"] == "no gpu" for e in events):
             gpu = False
-            sentence = "A GPU driver is here, but this PyTorch cannot use it (torch.cuda.is_available() is False)."
+            sentence = (
+                "A GPU driver is here, but this PyTorch cannot use it "
+                "(torch.cuda.is_available() is False)."
+            )
             if options.device == "gpu":
                 interpreter.worker.stop()
                 compiler.worker.stop()
@@ -130,19 +178,27 @@ def _run_stages(script, path, options, verdict, tell) -> None:
     if verdict["status"] == FAULT or verdict["stage"] in ("import", "crash"):
         compiler.worker.stop()
         return
-    failed = any(case["status"] not in ("ok", "skipped") for case in verdict["cases"]) or verdict["message"]
+    failed = (
+        any(case["status"] not in ("ok", "skipped") for case in verdict["cases"])
+        or verdict["message"]
+    )
     _take_compilation(*compiler.result(), verdict, failed=bool(failed))
     if failed or verdict["stage"] == "compile":
         return
     verdict.update(status=PASSED, stage="done")
     if gpu and options.bench:
         tell("Right. Timing it (the first run of torch.compile takes a while)")
-        _bench({**job, "kind": "bench", "device": "gpu", "results": str(results_folder(script, path))},
-               options, verdict)
+        _bench(
+            {**job, "kind": "bench", "device": "gpu", "results": str(results_folder(script, path))},
+            options,
+            verdict,
+        )
 
 
 def results_folder(script: course.Script, path: Path) -> Path:
-    """Where the tables and plots of a checked file go: the lesson's results/, or beside a foreign file."""
+    """Where the tables and plots of a checked file go: the lesson's results/, or beside a foreign
+    file.
+    """
     if path == script.path:
         return script.results
     if path == script.solution:
@@ -169,11 +225,16 @@ def _take_check(events: list[dict], end: process.End, verdict: dict) -> None:
         elif kind == "cause":
             verdict["causes"].append(event)
         elif kind == "import failed":
-            verdict.update(stage="import", message=f"The file cannot be imported: {event['message']}",
-                           line=event["line"])
+            verdict.update(
+                stage="import",
+                message=f"The file cannot be imported: {event['message']}",
+                line=event["line"],
+            )
         elif kind == "gpu lost":
-            verdict["notes"].append("After an access to memory that is not there, the GPU does nothing more for a "
-                                    "process: the other cases were left out.")
+            verdict["notes"].append(
+                "After an access to memory that is not there, the GPU does nothing more for a "
+                "process: the other cases were left out."
+            )
         elif kind == "gave up":
             enough = "That is enough to go on: the other cases were left out."
             verdict["notes"] += [enough] if enough not in verdict["notes"] else []
@@ -197,7 +258,8 @@ def _last_line(text: str) -> str:
 
 
 def _take_interpreter_beside_gpu(events: list[dict], end: process.End, verdict: dict) -> None:
-    """Beside a GPU the interpreter adds what only it can see: accesses, races, undefined lanes, and causes.
+    """Beside a GPU the interpreter adds what only it can see: accesses, races, undefined lanes, and
+    causes.
 
     A kernel that is right on the GPU and that the interpreter cannot run (inline assembly, bfloat16
     arithmetic) is not failed for it.
@@ -211,15 +273,23 @@ def _take_interpreter_beside_gpu(events: list[dict], end: process.End, verdict: 
     if found or (wrong_on_gpu and causes):
         verdict["causes"] = causes or verdict["causes"]
     if found and not wrong_on_gpu:
-        verdict["notes"].append("The values are right on the GPU; the interpreter saw what will go wrong elsewhere.")
+        verdict["notes"].append(
+            "The values are right on the GPU; the interpreter saw what will go wrong elsewhere."
+        )
     for case in found:
-        verdict["cases"].append({**{k: v for k, v in case.items() if k != "event"}, "where": "interpreter"})
-    verdict["memory"] = [{k: v for k, v in e.items() if k != "event"} for e in events if e["event"] == "memory"]
+        verdict["cases"].append(
+            {**{k: v for k, v in case.items() if k != "event"}, "where": "interpreter"}
+        )
+    verdict["memory"] = [
+        {k: v for k, v in e.items() if k != "event"} for e in events if e["event"] == "memory"
+    ]
     others = [c for c in cases if c["status"] not in ("ok", "skipped") and c not in found]
     if (others or end.kind != "done") and not wrong_on_gpu:
         reason = others[0]["message"] if others else end.text
-        verdict["notes"].append(f"The interpreter could not follow this kernel ({reason}), so its accesses were not "
-                                "watched.")
+        verdict["notes"].append(
+            f"The interpreter could not follow this kernel ({reason}), so its accesses were not "
+            "watched."
+        )
 
 
 def _take_compilation(events: list[dict], end: process.End, verdict: dict, failed: bool) -> None:
@@ -228,21 +298,34 @@ def _take_compilation(events: list[dict], end: process.End, verdict: dict, faile
     verdict["compiled"] = [_less(e) for e in events if e["event"] == "compiled"]
     errors = [_less(e) for e in events if e["event"] == "compile error"]
     verdict["compile_errors"] = errors
-    verdict["notes"] += [f"{e['function']} was not compiled: {e['message']}" for e in events
-                         if e["event"] == "compile skipped"]
+    verdict["notes"] += [
+        f"{e['function']} was not compiled: {e['message']}"
+        for e in events
+        if e["event"] == "compile skipped"
+    ]
     if end.kind != "done":
-        verdict["notes"].append(f"The compiler's process did not finish: {end.text or _last_line(end.output)}")
+        verdict["notes"].append(
+            f"The compiler's process did not finish: {end.text or _last_line(end.output)}"
+        )
     if failed or not errors:
         return
     compiled = {(c["function"], c["kernel"]) for c in verdict["compiled"]}
-    fatal = [e for e in errors if (e["function"], e["kernel"]) not in compiled or e["target"] == own]
+    fatal = [
+        e for e in errors if (e["function"], e["kernel"]) not in compiled or e["target"] == own
+    ]
     if not fatal:
-        verdict["notes"] += [f"{e['kernel']} does not compile for {e['target']}: {e['message']}" for e in errors]
+        verdict["notes"] += [
+            f"{e['kernel']} does not compile for {e['target']}: {e['message']}" for e in errors
+        ]
         return
     first = fatal[0]
     verdict["causes"] = first["causes"]
-    verdict.update(stage="compile", line=first["line"], message=f"{first['kernel']} is right in the interpreter, and "
-                   f"does not compile for a GPU ({first['target']}): {first['message']}")
+    verdict.update(
+        stage="compile",
+        line=first["line"],
+        message=f"{first['kernel']} is right in the interpreter, and "
+        f"does not compile for a GPU ({first['target']}): {first['message']}",
+    )
 
 
 def _less(event: dict) -> dict:
@@ -256,27 +339,53 @@ def _bench(job: dict, options: Options, verdict: dict) -> None:
     verdict["plots"] = [_less(e) for e in events if e["event"] == "plot"]
     if end.kind != "done":
         problem = backend.known_problem(end.output)
-        verdict["notes"].append(f"The timing stopped early: {problem or end.text} {_last_line(end.output)}")
+        verdict["notes"].append(
+            f"The timing stopped early: {problem or end.text} {_last_line(end.output)}"
+        )
 
 
 def picture(script: course.Script, path: Path, folder: Path) -> str:
     """Draw the accesses of a script's kernels into `folder`; returns what to tell."""
-    job = {"lesson": script.lesson, "file": script.file, "path": str(path), "kind": "picture", "device": "cpu",
-           "results": str(folder)}
+    job = {
+        "lesson": script.lesson,
+        "file": script.file,
+        "path": str(path),
+        "kind": "picture",
+        "device": "cpu",
+        "results": str(folder),
+    }
     events, end = _Listener(job, 120).result()
-    told = [e["png"] if e["event"] == "plot" else e["message"] for e in events
-            if e["event"] in ("plot", "picture failed", "import failed", "contract")]
+    told = [
+        e["png"] if e["event"] == "plot" else e["message"]
+        for e in events
+        if e["event"] in ("plot", "picture failed", "import failed", "contract")
+    ]
     if end.kind != "done":
         told.append(end.text or _last_line(end.output))
     return "\n".join(told)
 
 
 def record(script: course.Script, tell: Callable[[str], None]) -> dict:
-    """Measure a solution on this machine's GPU, into solutions/results/<GPU>. Returns a verdict with timings."""
-    verdict = {"status": NOT_YET, "timings": [], "plots": [], "notes": [], "message": "", "script": script.file}
+    """Measure a solution on this machine's GPU, into solutions/results/<GPU>. Returns a verdict
+    with timings.
+    """
+    verdict = {
+        "status": NOT_YET,
+        "timings": [],
+        "plots": [],
+        "notes": [],
+        "message": "",
+        "script": script.file,
+    }
     tell("Timing")
-    job = {"lesson": script.lesson, "file": script.file, "path": str(script.solution), "kind": "bench",
-           "device": "gpu", "results": str(course.RESULTS)}
+    job = {
+        "lesson": script.lesson,
+        "file": script.file,
+        "path": str(script.solution),
+        "kind": "bench",
+        "device": "gpu",
+        "results": str(course.RESULTS),
+    }
     events, end = _Listener({**job, "by_gpu": True}, 600).result()
     verdict["timings"] = [_less(e) for e in events if e["event"] == "timing"]
     verdict["plots"] = [_less(e) for e in events if e["event"] == "plot"]

@@ -30,7 +30,9 @@ def skeleton_of(solution: str) -> str:
             result.append(lines[position])
             position += 1
         start = position
-        while position < len(lines) and lines[position].startswith(indent) and lines[position].strip():
+        while (
+            position < len(lines) and lines[position].startswith(indent) and lines[position].strip()
+        ):
             position += 1
         if any(_TODO.match(line) for line in lines[start:position]):
             raise ValueError(f"line {start}: an empty line is missing between two TODOs")
@@ -43,19 +45,33 @@ def skeleton_of(solution: str) -> str:
 
 def _unknowns(tree: ast.Module, first: int, last: int, column: int) -> list[str]:
     """What stands in for the statements on lines first to last."""
-    function = next(node for node in ast.walk(tree)
-                    if isinstance(node, ast.FunctionDef) and node.lineno <= first <= (node.end_lineno or 0))
-    needed = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)
-              and isinstance(node.ctx, ast.Load) and not first <= node.lineno <= last}
-    statements = [node for node in ast.walk(function) if isinstance(node, ast.stmt)
-                  and first <= node.lineno <= last and node.col_offset == column]
+    function = next(
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and node.lineno <= first <= (node.end_lineno or 0)
+    )
+    needed = {
+        node.id
+        for node in ast.walk(function)
+        if isinstance(node, ast.Name)
+        and isinstance(node.ctx, ast.Load)
+        and not first <= node.lineno <= last
+    }
+    statements = [
+        node
+        for node in ast.walk(function)
+        if isinstance(node, ast.stmt) and first <= node.lineno <= last and node.col_offset == column
+    ]
     result: list[str] = []
     for statement in sorted(statements, key=lambda node: node.lineno):
         if isinstance(statement, ast.Return):
             line = "return ..."
         else:
-            stored = [node.id for node in ast.walk(statement)
-                      if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+            stored = [
+                node.id
+                for node in ast.walk(statement)
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+            ]
             names = [name for name in dict.fromkeys(stored) if name in needed]
             line = f"{', '.join(names)} = ..." if names else "..."
         if line not in result:

@@ -12,7 +12,9 @@ _TODO = re.compile(r"^(?P<indent>\s*)# TODO (?P<number>\d+)(?P<title>.*)$")
 
 @dataclass(frozen=True)
 class Todo:
-    """A numbered TODO. line: of its comment. open_line: of the `...` still standing, 0 if it is done."""
+    """A numbered TODO. line: of its comment. open_line: of the `...` still standing, 0 if it is
+    done.
+    """
 
     number: int
     line: int
@@ -58,7 +60,9 @@ def parse(text: str, path: Path) -> Source:
     for position, (line, match) in enumerate(comments):
         end = comments[position + 1][0] if position + 1 < len(comments) else len(lines) + 1
         still = sorted(n for n in open_lines if line < n < end)
-        todos.append(Todo(int(match["number"]), line, _title(lines, line, match), still[0] if still else 0))
+        todos.append(
+            Todo(int(match["number"]), line, _title(lines, line, match), still[0] if still else 0)
+        )
     return Source(path, text, tuple(todos))
 
 

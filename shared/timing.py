@@ -3,9 +3,9 @@
 Two things about triton.testing.do_bench are set here:
 
 - Its default is the mean; it is asked for the median and the 20 % and 80 % quantiles.
-- Before each call it writes zeros to a buffer larger than the L2 cache. The zeros stay in the cache,
-  and the timed kernel has to write them back: about 9 µs on an H200, a fifth of the time of a
-  reduction that only reads. So the buffer is read in place of written, which empties the cache too.
+- Before each call it writes zeros to a buffer larger than the L2 cache. The zeros stay in the
+  cache, and the timed kernel has to write them back: about 9 µs on an H200, a fifth of the time
+  of a reduction of 134 MB. So the buffer is read in place of written, which empties the cache too.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ _WARMUP_MS, _REP_MS, _ROUNDS = 10, 40, 2
 
 @contextmanager
 def clean_cache() -> Iterator[None]:
-    """While active, do_bench empties the L2 cache by reading and leaves nothing in it to write back."""
+    """While active, do_bench empties the L2 cache by reading and leaves nothing in it to write
+    back.
+    """
     driver = triton.runtime.driver.active
     driver.clear_cache = lambda buffer: buffer.sum()
     try:
@@ -38,17 +40,22 @@ def clean_cache() -> Iterator[None]:
 def microseconds(call: Callable[[], object]) -> tuple[float, float, float]:
     """Median, 20 % and 80 % quantile of a call's time in µs."""
     with clean_cache():
-        median, low, high = triton.testing.do_bench(call, warmup=_WARMUP_MS, rep=_REP_MS, quantiles=[0.5, 0.2, 0.8])
+        median, low, high = triton.testing.do_bench(
+            call, warmup=_WARMUP_MS, rep=_REP_MS, quantiles=[0.5, 0.2, 0.8]
+        )
     return 1e3 * median, 1e3 * low, 1e3 * high
 
 
-def sweep(function: Function, call: Callable, device: str, tell: Callable[..., None] = lambda **row: None
-          ) -> pd.DataFrame:
+def sweep(
+    function: Function, call: Callable, device: str, tell: Callable[..., None] = lambda **row: None
+) -> pd.DataFrame:
     """Time `call`, the baselines and a copy over the benchmark's sizes.
 
     Every candidate is timed twice, in turn with the others, and its better median counts. Columns:
-    `<name>_us` for each baseline, `yours_us` with `yours_low_us` and `yours_high_us`, `copy_us` for a
-    copy of as many bytes, `gbps` (least traffic over time) and `of_ceiling`: the time that a copy of
+    `<name>_us` for each baseline, `yours_us` with `yours_low_us` and `yours_high_us`, `copy_us` for
+    a
+    copy of as many bytes, `gbps` (least traffic over time) and `of_ceiling`: the time that a copy
+    of
     the bytes the algorithm has to move would take, over the time it took. Sizes that do not fit in
     memory are left out.
     """
@@ -69,8 +76,10 @@ def sweep(function: Function, call: Callable, device: str, tell: Callable[..., N
 def _time_one(function: Function, call: Callable, device: str, value: int) -> dict:
     benchmark = function.benchmark
     dtype = getattr(torch, benchmark.dtype)
-    inputs = [torch.randn(shape, dtype=dtype, device=device)
-              for shape in function.arguments(benchmark.shape(value)).values()]
+    inputs = [
+        torch.randn(shape, dtype=dtype, device=device)
+        for shape in function.arguments(benchmark.shape(value)).values()
+    ]
     least = function.traffic(*inputs).total
     candidates = {"yours": lambda: call(*inputs)}
     first = next(iter(benchmark.baselines.values()))
@@ -89,9 +98,15 @@ def _time_one(function: Function, call: Callable, device: str, value: int) -> di
     row = {"function": function.name, "x": benchmark.x, "value": value, "dtype": benchmark.dtype}
     row |= {f"{name}_us": best[name][0] for name in benchmark.baselines}
     yours, low, high = best["yours"]
-    row |= {"copy_us": best["copy"][0], "yours_us": yours, "gbps": least / yours / 1e3,
-            "of_ceiling": benchmark.passes * best["copy"][0] / yours, "yours_low": low, "yours_high": high,
-            "least_bytes": least}
+    row |= {
+        "copy_us": best["copy"][0],
+        "yours_us": yours,
+        "gbps": least / yours / 1e3,
+        "of_ceiling": benchmark.passes * best["copy"][0] / yours,
+        "yours_low": low,
+        "yours_high": high,
+        "least_bytes": least,
+    }
     return row
 
 

@@ -23,18 +23,20 @@ Emit = Callable[..., None]
 
 def main() -> int:
     job = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    events = open(sys.argv[2], "a", encoding="utf-8")
+    reports = Path(sys.argv[2])
 
     def emit(event: str, **data) -> None:
-        events.write(json.dumps({"event": event, **data}, allow_nan=False) + "\n")
-        events.flush()
+        line = json.dumps({"event": event, **data}, allow_nan=False)
+        with reports.open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
 
     if job["device"] == "cpu" and job["kind"] != "compile":
         backend.use_interpreter()
     script = next(s for s in course.scripts() if (s.lesson, s.file) == (job["lesson"], job["file"]))
-    {"check": check, "compile": compile_kernels, "bench": bench, "picture": picture}[job["kind"]](job, script, emit)
+    {"check": check, "compile": compile_kernels, "bench": bench, "picture": picture}[job["kind"]](
+        job, script, emit
+    )
     emit("end")
-    events.flush()
     sys.stdout.flush()
     os._exit(0)  # a thread that a learner's code started does not keep the verdict waiting
 
@@ -57,28 +59,45 @@ def _import_script(job: dict, emit: Emit) -> ModuleType | None:
         return load_module(job["path"], "script_under_test")
     except (Exception, SystemExit) as error:
         frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == job["path"]]
-        emit("import failed", message=f"{type(error).__name__}: {error}", line=frames[-1].lineno if frames else 0)
+        emit(
+            "import failed",
+            message=f"{type(error).__name__}: {error}",
+            line=frames[-1].lineno if frames else 0,
+        )
         return None
 
 
 def _functions(job: dict, exercise, module: ModuleType, emit: Emit) -> list:
-    """(function, callable) pairs. Reports what is missing or cannot be called as the lesson calls it."""
+    """(function, callable) pairs. Reports what is missing or cannot be called as the lesson calls
+    it.
+    """
     found = []
     for function in exercise.functions:
         call = getattr(module, function.name, None)
         if not callable(call):
             from shared import source
 
-            others = ", ".join(source.functions_defined(Path(job["path"]).read_text(encoding="utf-8"))) or "none"
-            emit("contract", message=f"There is no function {function.name}. Functions in the file: {others}.", line=0)
+            others = (
+                ", ".join(source.functions_defined(Path(job["path"]).read_text(encoding="utf-8")))
+                or "none"
+            )
+            emit(
+                "contract",
+                message=f"There is no function {function.name}. Functions in the file: {others}.",
+                line=0,
+            )
             continue
         names = list(function.arguments(function.memory))
         try:
             inspect.signature(call).bind(*names)
         except TypeError as error:
-            emit("contract", line=getattr(getattr(call, "__code__", None), "co_firstlineno", 0),
-                 message=f"{function.name} is called as {function.name}({', '.join(names)}); yours is "
-                         f"{function.name}{inspect.signature(call)}: {error}.")
+            emit(
+                "contract",
+                line=getattr(getattr(call, "__code__", None), "co_firstlineno", 0),
+                message=f"{function.name} is called as {function.name}({', '.join(names)}); yours "
+                f"is "
+                f"{function.name}{inspect.signature(call)}: {error}.",
+            )
             continue
         except ValueError:
             pass  # a callable without a signature is called as it is
@@ -106,7 +125,9 @@ def check(job: dict, script: course.Script, emit: Emit) -> None:
     module = _import_script(job, emit)
     if module is None:
         return
-    trial = diagnosis.Trial(exercise, script.solution.read_text(encoding="utf-8"), job["path"], device, job["folder"])
+    trial = diagnosis.Trial(
+        exercise, script.solution.read_text(encoding="utf-8"), job["path"], device, job["folder"]
+    )
     for function, call in _functions(job, exercise, module, emit):
         for number, case in enumerate(function.cases):
             if case.gpu_only and device == "cpu":
@@ -114,16 +135,28 @@ def check(job: dict, script: course.Script, emit: Emit) -> None:
             if trial.hopeless:
                 emit("gave up", number=len(trial.failed))
                 break
-            data = dict(function=function.name, number=number, label=case.label, why=case.why,
-                        shape=list(case.shape), dtype=case.dtype, layout=case.layout, values=case.values)
+            data = {
+                "function": function.name,
+                "number": number,
+                "label": case.label,
+                "why": case.why,
+                "shape": list(case.shape),
+                "dtype": case.dtype,
+                "layout": case.layout,
+                "values": case.values,
+            }
             emit("case started", **data)
             recorder = trial.recorder()
-            outcome = correctness.run_case(function, call, case, device, number, job["path"], recorder)
+            outcome = correctness.run_case(
+                function, call, case, device, number, job["path"], recorder
+            )
             emit("case", **data, **outcome.as_data())
             if outcome.kind == "raised" and not backend.gpu_answers(device):
                 emit("gpu lost")
                 return
-            trial.add(function, call, number, case, outcome, recorder.totals.programs if recorder else 0)
+            trial.add(
+                function, call, number, case, outcome, recorder.totals.programs if recorder else 0
+            )
         if device == "cpu":
             _report_memory(function, call, job, emit)
     for cause in trial.causes():
@@ -145,8 +178,14 @@ def _report_memory(function, call, job: dict, emit: Emit) -> None:
     except Exception:  # the cases have said what is wrong; there is just no table then
         return
     least = function.traffic(*inputs)
-    emit("memory", function=function.name, label=case.label, least_read=least.reads, least_written=least.writes,
-         **recorder.totals.as_data())
+    emit(
+        "memory",
+        function=function.name,
+        label=case.label,
+        least_read=least.reads,
+        least_written=least.writes,
+        **recorder.totals.as_data(),
+    )
 
 
 def compile_kernels(job: dict, script: course.Script, emit: Emit) -> None:
@@ -181,13 +220,22 @@ def compile_kernels(job: dict, script: course.Script, emit: Emit) -> None:
             result = offline.compile_call(call, inputs, targets, job["path"])
         except Exception as error:
             outcome = outcome_of_error(error, job["path"])
-            emit("compile skipped", function=function.name, message=first_line(error), line=outcome.line)
+            emit(
+                "compile skipped",
+                function=function.name,
+                message=first_line(error),
+                line=outcome.line,
+            )
             continue
         for compiled in result.compiled:
             emit("compiled", function=function.name, label=case.label, **compiled.as_data())
         for error in result.errors:
-            emit("compile error", function=function.name, **error.as_data(),
-                 causes=[cause.as_data() for cause in diagnosis.explain_error(error.message)])
+            emit(
+                "compile error",
+                function=function.name,
+                **error.as_data(),
+                causes=[cause.as_data() for cause in diagnosis.explain_error(error.message)],
+            )
 
 
 def bench(job: dict, script: course.Script, emit: Emit) -> None:
@@ -211,8 +259,9 @@ def bench(job: dict, script: course.Script, emit: Emit) -> None:
     for function in exercise.functions:
         if function.benchmark is None:
             continue
-        table = timing.sweep(function, getattr(module, function.name), device,
-                             lambda **row: emit("timing", **row))
+        table = timing.sweep(
+            function, getattr(module, function.name), device, lambda **row: emit("timing", **row)
+        )
         csv, png = results / f"{function.name}.csv", results / f"{function.name}.png"
         timing.save(table, csv, machine)
         plots.speed(table, function, machine, png)
@@ -233,14 +282,17 @@ def picture(job: dict, script: course.Script, emit: Emit) -> None:
     if module is None:
         return
     for function, call in _functions(job, exercise, module, emit):
-        if job.get("function") and function.name != job["function"]:
-            continue
-        inputs = {n: g.view for n, g in make_inputs(function, Case(tuple(function.picture)), "cpu", 0).items()}
+        inputs = {
+            n: g.view
+            for n, g in make_inputs(function, Case(tuple(function.picture)), "cpu", 0).items()
+        }
         recorder = Recorder(job["path"], keep_accesses=True)
         try:
             call_observed(call, list(inputs.values()), recorder)
         except Exception as error:
-            emit("picture failed", function=function.name, message=f"{type(error).__name__}: {error}")
+            emit(
+                "picture failed", function=function.name, message=f"{type(error).__name__}: {error}"
+            )
             continue
         png = Path(job["results"]) / f"{function.name}_accesses.png"
         png.parent.mkdir(parents=True, exist_ok=True)

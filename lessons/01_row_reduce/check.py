@@ -8,7 +8,16 @@ if __name__ == "__main__":  # the same as ./run.sh 01_row_reduce
     run = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "run.sh")
     os.execv(run, [run, os.path.abspath(__file__), *sys.argv[1:]])
 
-from shared.exercise import Benchmark, Case, Exercise, Function, Mistake, Traffic, row_cases, with_cases
+from shared.exercise import (
+    Benchmark,
+    Case,
+    Exercise,
+    Function,
+    Mistake,
+    Traffic,
+    row_cases,
+    with_cases,
+)
 
 BLOCK = 1024
 COLUMNS = (256, 768, 1024, 2048, 4096, 5120, 8192, 12000, 16384, 32768, 65536)
@@ -43,7 +52,13 @@ row_wise_sum = Exercise(
                 Case((4, 0), why="the sum of nothing is 0"),
                 Case((3, 40), values="some -inf", why="a sum with -inf in it is -inf"),
                 Case((2, 200_003), gpu_only=True, why="a row far longer than any block"),
-                Case((32769, 65537), "float16", layout="expanded", gpu_only=True, why="more than 2**31 elements"),
+                Case(
+                    (32769, 65537),
+                    "float16",
+                    layout="expanded",
+                    gpu_only=True,
+                    why="more than 2**31 elements",
+                ),
                 without=lambda case: case.values == "one 100 per row",
             ),
             benchmark=Benchmark(
@@ -56,85 +71,106 @@ row_wise_sum = Exercise(
     ],
     mistakes=[
         Mistake(
-            "rows assumed contiguous", todo=1,
+            "rows assumed contiguous",
+            todo=1,
             edits=(NO_STRIDE_ROW,),
-            says="rows are taken to be n_cols elements apart: right for a contiguous matrix, and on a view only row 0 "
-                 "is",
+            says="rows are taken to be n_cols elements apart: right for a contiguous matrix, and "
+            "on a view only row 0 "
+            "is",
             look="which of the kernel's parameters says how far apart rows are.",
         ),
         Mistake(
-            "every program sums row 0", todo=1,
+            "every program sums row 0",
+            todo=1,
             edits=(("x_ptr + row * stride_row", "x_ptr"),),
             says="every program reads the first row",
             look="what moves the pointer from row to row.",
         ),
         Mistake(
-            "one element from row to row", todo=1,
+            "one element from row to row",
+            todo=1,
             edits=(("x_ptr + row * stride_row", "x_ptr + row"),),
             says="row r begins r elements after row 0, so rows overlap",
             look="how many elements lie between the starts of two rows.",
         ),
         Mistake(
-            "column stride ignored", todo=3,
+            "column stride ignored",
+            todo=3,
             edits=(("row_ptr + cols * stride_col", "row_ptr + cols"),),
-            says="neighbours in a row are taken to be neighbours in memory: not so in a transposed or strided view",
+            says="neighbours in a row are taken to be neighbours in memory: not so in a "
+            "transposed or strided view",
             look="stride_col.",
         ),
         Mistake(
             "strides swapped",
             edits=((BOTH_STRIDES_SWAPPED, "x.stride(1), x.stride(0),"),),
-            says="the row stride is used for columns and the other way round: the kernel walks along columns",
+            says="the row stride is used for columns and the other way round: the kernel walks "
+            "along columns",
             look="the order of the strides, at the launch and in the kernel.",
         ),
         Mistake(
             "columns summed",
-            edits=((BOTH_STRIDES_SWAPPED, "x.stride(1), x.stride(0),"), ("n_rows, n_cols = x.shape\n", "n_cols, n_rows = x.shape\n"),),
+            edits=(
+                (BOTH_STRIDES_SWAPPED, "x.stride(1), x.stride(0),"),
+                ("n_rows, n_cols = x.shape\n", "n_cols, n_rows = x.shape\n"),
+            ),
             says="the sum runs down the columns",
             look="which axis a program keeps and which it sums away.",
         ),
         Mistake(
-            "only the first block of columns", todo=2,
+            "only the first block of columns",
+            todo=2,
             edits=(("cols = start + lanes", "cols = lanes"),),
             says="every turn of the loop reads the first block of the row again",
             look="what `start` is for.",
         ),
         Mistake(
-            "no mask on the load", todo=3,
+            "no mask on the load",
+            todo=3,
             edits=(("cols * stride_col, mask=mask, other=0.0)", "cols * stride_col)"),),
             says="the load has no mask: it runs on into the next row, or past the end of x",
             look="the mask of the load.",
         ),
         Mistake(
-            "no other", todo=3,
+            "no other",
+            todo=3,
             edits=(("mask=mask, other=0.0)", "mask=mask)"),),
-            says="the masked lanes were given no value. They hold whatever the hardware likes (often 0, which nothing "
-                 "promises), and they are summed. The check puts NaN there",
+            says="the masked lanes were given no value. They hold whatever the hardware likes "
+            "(often 0, which nothing "
+            "promises), and they are summed. The check puts NaN there",
             look="`other` of the load.",
         ),
         Mistake(
-            "the padding counts", todo=3,
+            "the padding counts",
+            todo=3,
             edits=(("other=0.0", "other=1.0"),),
             says="every masked lane adds 1 to the sum",
             look="`other` of the load: the value that leaves a sum as it is.",
         ),
         Mistake(
-            "the mask lets one column too many through", todo=2,
+            "the mask lets one column too many through",
+            todo=2,
             edits=(("mask = cols < n_cols", "mask = cols <= n_cols"),),
             says="the mask is True for column n_cols, which is one past the last",
             look="the comparison.",
         ),
         Mistake(
-            "the last block only", todo=4,
+            "the last block only",
+            todo=4,
             edits=(("sums += values.to(tl.float32)", "sums = values.to(tl.float32)"),),
             says="each block replaces the running sums: only the last one counts",
             look="what becomes of the sums of the blocks before.",
         ),
         Mistake(
-            "accumulated in half precision", todo=4,
-            edits=(("dtype=tl.float32)\n    for", "dtype=x_ptr.dtype.element_ty)\n    for"),
-                   ("sums += values.to(tl.float32)", "sums += values"),
-                   ("total = tl.sum(sums, axis=0)", "total = tl.sum(sums.to(tl.float16), axis=0)")),
-            says="the sum is kept in float16, which has 11 bits: small values vanish beside a large sum",
+            "accumulated in half precision",
+            todo=4,
+            edits=(
+                ("dtype=tl.float32)\n    for", "dtype=x_ptr.dtype.element_ty)\n    for"),
+                ("sums += values.to(tl.float32)", "sums += values"),
+                ("total = tl.sum(sums, axis=0)", "total = tl.sum(sums.to(tl.float16), axis=0)"),
+            ),
+            says="the sum is kept in float16, which has 11 bits: small values vanish beside a "
+            "large sum",
             look="the dtype of what is added up.",
         ),
         Mistake(
@@ -152,71 +188,88 @@ row_wise_sum = Exercise(
         Mistake(
             "arange over a run-time length",
             edits=(("lanes = tl.arange(0, BLOCK_SIZE)", "lanes = tl.arange(0, n_cols)"),),
-            says="tl.arange is asked for n_cols lanes: a block's length has to be known when the kernel is compiled",
+            says="tl.arange is asked for n_cols lanes: a block's length has to be known when the "
+            "kernel is compiled",
             look="tl.arange, which was given with BLOCK_SIZE.",
         ),
         Mistake(
             "the block as long as the row",
             edits=(("min(triton.next_power_of_2(max(n_cols, 1)), 1024)", "max(n_cols, 1)"),),
-            says="BLOCK_SIZE is the number of columns, and blocks have a length that is a power of two",
+            says="BLOCK_SIZE is the number of columns, and blocks have a length that is a power "
+            "of two",
             look="triton.next_power_of_2, which was given.",
         ),
         Mistake(
-            "not reduced", todo=5,
+            "not reduced",
+            todo=5,
             edits=(("total = tl.sum(sums, axis=0)", "total = sums"),),
             says="a whole block of sums is stored where one number belongs",
             look="what turns a block into one number.",
         ),
         Mistake(
-            "the maximum", todo=5,
+            "the maximum",
+            todo=5,
             edits=(("total = tl.sum(sums, axis=0)", "total = tl.max(sums, axis=0)"),),
             says="the running sums are reduced with a maximum",
             look="tl.sum.",
         ),
         Mistake(
-            "too few programs", todo=6,
+            "too few programs",
+            todo=6,
             edits=(("grid = (n_rows,)", "grid = (max(n_rows - 1, 1),)"),),
             says="there are fewer programs than rows: the last rows have none",
             look="the grid: one program for each row.",
         ),
         Mistake(
-            "a program for each block of columns", todo=6,
+            "a program for each block of columns",
+            todo=6,
             edits=(("grid = (n_rows,)", "grid = (triton.cdiv(n_cols, BLOCK_SIZE),)"),),
             says="the grid counts blocks of columns, and each program is a row",
             look="what the program id is used for in the kernel.",
         ),
         Mistake(
             "the output is always float32",
-            edits=(("dtype=x.dtype, device=x.device)\n    if n_rows", "device=x.device)\n    if n_rows"),),
+            edits=(
+                (
+                    "dtype=x.dtype, device=x.device)\n    if n_rows",
+                    "device=x.device)\n    if n_rows",
+                ),
+            ),
             says="the output is allocated without a dtype, which means float32",
             look="torch.empty, which was given with dtype=x.dtype.",
         ),
     ],
     hints={
         1: (
-            "A 2-D tensor is a long line of elements. The stride says how many of them lie between two rows.",
+            "A 2-D tensor is a long line of elements. The stride says how many of them lie "
+            "between two rows.",
             "Program `row` wants row `row`: x_ptr is where row 0 begins.",
             "row_ptr = x_ptr + row * ...",
         ),
         2: (
-            "The loop goes through the row in steps of BLOCK_SIZE, and `start` is where this step begins. The last "
+            "The loop goes through the row in steps of BLOCK_SIZE, and `start` is where this step "
+            "begins. The last "
             "step may stick out past the row.",
-            "`lanes` is 0, 1, ..., BLOCK_SIZE - 1. A number plus a block is a block; so is a comparison.",
+            "`lanes` is 0, 1, ..., BLOCK_SIZE - 1. A number plus a block is a block; so is a "
+            "comparison.",
             "cols = start + ...   and   mask = cols < ...",
         ),
         3: (
-            "Lanes past the end of the row still take part in the sum. Give them the number that changes no sum.",
+            "Lanes past the end of the row still take part in the sum. Give them the number that "
+            "changes no sum.",
             "tl.load(pointers, mask=..., other=...) puts `other` where the mask is False.",
             "values = tl.load(row_ptr + cols * ..., mask=..., other=...)",
         ),
         4: (
-            "Lane j adds up columns j, BLOCK_SIZE + j, 2 * BLOCK_SIZE + j, and so on. float16 would lose small values "
+            "Lane j adds up columns j, BLOCK_SIZE + j, 2 * BLOCK_SIZE + j, and so on. float16 "
+            "would lose small values "
             "beside a large sum.",
             ".to(tl.float32) converts a block.",
             "sums += values.to(...)",
         ),
         5: (
-            "BLOCK_SIZE partial sums are left. The lanes of one program can be added to each other.",
+            "BLOCK_SIZE partial sums are left. The lanes of one program can be added to each "
+            "other.",
             "tl.sum(block, axis=0) turns a block into one number.",
             "total = tl.sum(..., axis=0)",
         ),
@@ -243,7 +296,13 @@ row_wise_max = Exercise(
                 row_cases(block=BLOCK),
                 Case((3, 0), values="with no columns", refuses="x", why="nothing has no maximum"),
                 Case((2, 200_003), gpu_only=True, why="a row far longer than any block"),
-                Case((32769, 65537), "float16", layout="expanded", gpu_only=True, why="more than 2**31 elements"),
+                Case(
+                    (32769, 65537),
+                    "float16",
+                    layout="expanded",
+                    gpu_only=True,
+                    why="more than 2**31 elements",
+                ),
             ),
             benchmark=Benchmark(
                 x="columns",
@@ -255,74 +314,120 @@ row_wise_max = Exercise(
     ],
     mistakes=[
         Mistake(
-            "padding of 0", todo=2,
-            edits=(("mask=mask, other=-float(\"inf\"))", "mask=mask, other=0.0)"),),
-            says="the masked lanes hold 0 and take part in the maximum: every row without a positive value gets 0",
+            "padding of 0",
+            todo=2,
+            edits=(('mask=mask, other=-float("inf"))', "mask=mask, other=0.0)"),),
+            says="the masked lanes hold 0 and take part in the maximum: every row without a "
+            "positive value gets 0",
             look="`other` of the load: the value that every other value beats.",
         ),
         Mistake(
-            "no other", todo=2,
-            edits=(("mask=mask, other=-float(\"inf\"))", "mask=mask)"),),
-            says="the masked lanes were given no value. They hold whatever the hardware likes (often 0, which nothing "
-                 "promises), and they take part in the maximum",
+            "no other",
+            todo=2,
+            edits=(('mask=mask, other=-float("inf"))', "mask=mask)"),),
+            says="the masked lanes were given no value. They hold whatever the hardware likes "
+            "(often 0, which nothing "
+            "promises), and they take part in the maximum",
             look="`other` of the load.",
         ),
         Mistake(
-            "the maximum starts at 0", todo=1,
-            edits=(("tl.full((BLOCK_SIZE,), -float(\"inf\"), dtype=tl.float32)", "tl.zeros((BLOCK_SIZE,), dtype=tl.float32)"),),
+            "the maximum starts at 0",
+            todo=1,
+            edits=(
+                (
+                    'tl.full((BLOCK_SIZE,), -float("inf"), dtype=tl.float32)',
+                    "tl.zeros((BLOCK_SIZE,), dtype=tl.float32)",
+                ),
+            ),
             says="the running maximum starts at 0, and no negative value beats that",
             look="the value before anything was seen.",
         ),
         Mistake(
-            "the maximum starts at a finite number", todo=1,
-            edits=(("tl.full((BLOCK_SIZE,), -float(\"inf\"), dtype=tl.float32)", "tl.full((BLOCK_SIZE,), -100.0, dtype=tl.float32)"),),
+            "the maximum starts at a finite number",
+            todo=1,
+            edits=(
+                (
+                    'tl.full((BLOCK_SIZE,), -float("inf"), dtype=tl.float32)',
+                    "tl.full((BLOCK_SIZE,), -100.0, dtype=tl.float32)",
+                ),
+            ),
             says="the running maximum starts at a finite number, and rows below it lose",
             look="the value before anything was seen: only -inf is beaten by everything.",
         ),
         Mistake(
-            "no mask on the load", todo=2,
-            edits=(("cols * stride_col, mask=mask, other=-float(\"inf\"))", "cols * stride_col)"),),
+            "no mask on the load",
+            todo=2,
+            edits=(('cols * stride_col, mask=mask, other=-float("inf"))', "cols * stride_col)"),),
             says="the load has no mask: it runs on into the next row, or past the end of x",
             look="the mask of the load.",
         ),
         Mistake(
-            "the last block only", todo=3,
-            edits=(("maxima = tl.maximum(maxima, values.to(tl.float32))", "maxima = values.to(tl.float32)"),),
+            "the last block only",
+            todo=3,
+            edits=(
+                (
+                    "maxima = tl.maximum(maxima, values.to(tl.float32))",
+                    "maxima = values.to(tl.float32)",
+                ),
+            ),
             says="each block replaces the running maxima: only the last one counts",
             look="what becomes of the maxima of the blocks before.",
         ),
         Mistake(
-            "the sum", todo=3,
-            edits=(("maxima = tl.maximum(maxima, values.to(tl.float32))", "maxima = maxima + values.to(tl.float32)"),),
+            "the sum",
+            todo=3,
+            edits=(
+                (
+                    "maxima = tl.maximum(maxima, values.to(tl.float32))",
+                    "maxima = maxima + values.to(tl.float32)",
+                ),
+            ),
             says="blocks are added, and a maximum compares",
             look="tl.maximum(a, b).",
         ),
         Mistake(
-            "tl.max for tl.maximum", todo=3,
-            edits=(("tl.maximum(maxima, values.to(tl.float32))", "tl.max(maxima, values.to(tl.float32))"),),
-            says="tl.max was given two blocks. It reduces one block along an axis; tl.maximum compares two",
+            "tl.max for tl.maximum",
+            todo=3,
+            edits=(
+                (
+                    "tl.maximum(maxima, values.to(tl.float32))",
+                    "tl.max(maxima, values.to(tl.float32))",
+                ),
+            ),
+            says="tl.max was given two blocks. It reduces one block along an axis; tl.maximum "
+            "compares two",
             look="the name of the function.",
         ),
         Mistake(
-            "the minimum", todo=4,
+            "the minimum",
+            todo=4,
             edits=(("largest = tl.max(maxima, axis=0)", "largest = tl.min(maxima, axis=0)"),),
             says="the running maxima are reduced with a minimum",
             look="the last reduction.",
         ),
         Mistake(
-            "a block indexed like an array", todo=4,
+            "a block indexed like an array",
+            todo=4,
             edits=(("largest = tl.max(maxima, axis=0)", "largest = maxima[0]"),),
             says="a block is indexed with a number, and blocks cannot be",
             look="what turns a block into one number.",
         ),
         Mistake(
-            "stored at the program's own column", todo=4,
-            edits=(("tl.store(out_ptr + row, largest)", "tl.store(out_ptr + row * stride_row, largest)"),),
-            says="the result is stored as far apart as the rows of x are, and out has one element a row",
+            "stored at the program's own column",
+            todo=4,
+            edits=(
+                (
+                    "tl.store(out_ptr + row, largest)",
+                    "tl.store(out_ptr + row * stride_row, largest)",
+                ),
+            ),
+            says="the result is stored as far apart as the rows of x are, and out has one element "
+            "a row",
             look="where element `row` of a contiguous vector lies.",
         ),
         Mistake(
-            "everything stored in the first element", todo=4,
+            "everything stored in the first element",
+            todo=4,
             edits=(("tl.store(out_ptr + row, largest)", "tl.store(out_ptr, largest)"),),
             says="every program stores its result in the first element",
             look="the pointer of the store.",
@@ -330,8 +435,9 @@ row_wise_max = Exercise(
         Mistake(
             "rows assumed contiguous",
             edits=(NO_STRIDE_ROW,),
-            says="rows are taken to be n_cols elements apart: right for a contiguous matrix, and on a view only row 0 "
-                 "is",
+            says="rows are taken to be n_cols elements apart: right for a contiguous matrix, and "
+            "on a view only row 0 "
+            "is",
             look="the row's pointer, which was given with stride_row.",
         ),
         Mistake(
@@ -344,22 +450,26 @@ row_wise_max = Exercise(
     hints={
         1: (
             "A maximum needs a start that loses against every number, also against -1e30.",
-            "tl.full(shape, value, dtype=...) makes a block; float(\"inf\") is infinity.",
+            'tl.full(shape, value, dtype=...) makes a block; float("inf") is infinity.',
             "maxima = tl.full((BLOCK_SIZE,), ..., dtype=tl.float32)",
         ),
         2: (
-            "Lanes past the end of the row take part in the maximum. With 0 there, a row of negative numbers gets 0.",
+            "Lanes past the end of the row take part in the maximum. With 0 there, a row of "
+            "negative numbers gets 0.",
             "The same load as for the sum, with another `other`.",
             "values = tl.load(row_ptr + cols * stride_col, mask=..., other=...)",
         ),
         3: (
             "Two blocks are compared lane by lane; nothing is reduced yet.",
-            "tl.maximum(a, b) works lane by lane, tl.max(a, axis) reduces. float32 keeps the loop's type the same.",
+            "tl.maximum(a, b) works lane by lane, tl.max(a, axis) reduces. float32 keeps the "
+            "loop's type the same.",
             "maxima = tl.maximum(maxima, values.to(...))",
         ),
         4: (
-            "BLOCK_SIZE maxima are left, and the row's maximum is the largest of them. out has one element a row.",
-            "tl.max(block, axis=0) turns a block into one number; tl.store takes a pointer and a number.",
+            "BLOCK_SIZE maxima are left, and the row's maximum is the largest of them. out has "
+            "one element a row.",
+            "tl.max(block, axis=0) turns a block into one number; tl.store takes a pointer and a "
+            "number.",
             "largest = tl.max(..., axis=0)   and   tl.store(out_ptr + ..., largest)",
         ),
     },

@@ -34,7 +34,8 @@ def row_wise_max_kernel(
         # (1 line: tl.load).
         values = ...
 
-        # TODO 3: the larger of the old maximum and the new value, lane by lane (1 line: tl.maximum).
+        # TODO 3: the larger of the old maximum and the new value, lane by lane
+        # (1 line: tl.maximum).
         maxima = ...
 
     # TODO 4: the largest of the running maxima, a scalar, and store it as the row's result

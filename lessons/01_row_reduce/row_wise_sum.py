@@ -22,7 +22,8 @@ def row_wise_sum_kernel(
     row = tl.program_id(0).to(tl.int64)
     lanes = tl.arange(0, BLOCK_SIZE).to(tl.int64)
 
-    # TODO 1: where this program's row begins, a pointer (1 line). Rows are stride_row elements apart.
+    # TODO 1: where this program's row begins, a pointer (1 line). Rows are stride_row elements
+    # apart.
     row_ptr = ...
 
     # One running sum per lane; they are added to each other only once, at the end.

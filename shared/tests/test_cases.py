@@ -1,4 +1,6 @@
-"""Every case rejects what is surely wrong: zeros, ones, NaN, the input itself, the right result in the wrong type."""
+"""Every case rejects what is surely wrong: zeros, ones, NaN, the input itself, the right result in
+the wrong type.
+"""
 
 import torch
 
@@ -9,6 +11,7 @@ from shared.exercise import Case
 
 def judged(function, case, make):
     """The outcome for a fake kernel: `make(inputs, truth)` returns what it returns."""
+
     def fake(*inputs):
         truth = as_tuple(function.reference(*[t.double() for t in inputs]))
         return make(inputs, truth)
@@ -24,6 +27,7 @@ def constant(value):
     def make(inputs, truth):
         results = tuple(torch.full(t.shape, value, dtype=inputs[0].dtype) for t in truth)
         return results if len(results) > 1 else results[0]
+
     return make
 
 
@@ -76,9 +80,12 @@ def test_every_case_rejects_the_input_itself(exercise):
 
 def test_every_case_rejects_a_wrong_type(exercise):
     for function, case in cases_of(exercise):
-        for make in (lambda inputs, truth: None, lambda inputs, truth: [],
-                     lambda inputs, truth: truth[0].to(torch.float64),
-                     lambda inputs, truth: truth[0].to(inputs[0].dtype)[None]):
+        for make in (
+            lambda inputs, truth: None,
+            lambda inputs, truth: [],
+            lambda inputs, truth: truth[0].to(torch.float64),
+            lambda inputs, truth: truth[0].to(inputs[0].dtype)[None],
+        ):
             assert judged(function, case, make).kind == "contract", (function.name, case.label)
 
 
@@ -99,8 +106,11 @@ def test_every_case_rejects_one_wrong_element(exercise):
 def test_float32_cases_reject_half_precision(exercise):
     """A float32 task computed in float16 is wrong somewhere, in every function."""
     for function in exercise.functions:
-        kinds = {judged(function, case, lambda inputs, truth: truth[0].half().to(inputs[0].dtype)).kind
-                 for f, case in cases_of(exercise) if f is function and case.dtype == "float32"}
+        kinds = {
+            judged(function, case, lambda inputs, truth: truth[0].half().to(inputs[0].dtype)).kind
+            for f, case in cases_of(exercise)
+            if f is function and case.dtype == "float32"
+        }
         assert "wrong" in kinds, function.name
 
 
@@ -128,9 +138,11 @@ def test_changed_inputs_and_guard_zones_are_seen(exercise):
 def test_new_tensors_hold_nan(exercise):
     for function in exercise.functions:
         case = next(c for c in function.cases if not c.refuses and 0 not in c.shape)
-        for make in (lambda inputs, truth: torch.empty(truth[0].shape, dtype=inputs[0].dtype),
-                     lambda inputs, truth: torch.empty_like(truth[0], dtype=inputs[0].dtype),
-                     lambda inputs, truth: inputs[0].new_empty(truth[0].shape)):
+        for make in (
+            lambda inputs, truth: torch.empty(truth[0].shape, dtype=inputs[0].dtype),
+            lambda inputs, truth: torch.empty_like(truth[0], dtype=inputs[0].dtype),
+            lambda inputs, truth: inputs[0].new_empty(truth[0].shape),
+        ):
             outcome = judged(function, case, make)
             assert outcome.kind == "wrong"
             assert outcome.comparison.unexpected_nan == outcome.comparison.total
@@ -143,7 +155,9 @@ def test_a_result_that_a_second_call_overwrites_is_seen(exercise):
         kept = {}
 
         def shares_its_output(inputs, truth, kept=kept):
-            result = kept.setdefault(truth[0].shape, torch.zeros(truth[0].shape, dtype=inputs[0].dtype))
+            result = kept.setdefault(
+                truth[0].shape, torch.zeros(truth[0].shape, dtype=inputs[0].dtype)
+            )
             return result.copy_(truth[0])
 
         outcome = judged(function, again[0], shares_its_output)
@@ -161,6 +175,7 @@ def test_refusals_want_the_right_error_with_the_name(exercise):
                     if error is not None:
                         raise error
                     return inputs[0]
+
                 return correctness.run_case(function, fake, case, "cpu", 0).kind
 
             assert run(ValueError(f"{case.refuses} does not fit")) == "ok"

@@ -10,7 +10,9 @@ from shared import course, selfcheck, skeleton, source
 
 def test_equals_its_solution_outside_the_todos(script):
     fresh = skeleton.skeleton_of(script.solution.read_text())
-    assert script.path.read_text() == fresh, f"{script.path} was edited, or ./run.sh reset --all was forgotten"
+    assert script.path.read_text() == fresh, (
+        f"{script.path} was edited, or ./run.sh reset --all was forgotten"
+    )
 
 
 def test_every_todo_is_open_and_numbered_in_order(script):
@@ -38,8 +40,12 @@ def test_every_mistake_belongs_to_a_todo_that_exists(script, exercise):
 def test_imports_alone(script, interpret, tmp_path):
     run = subprocess.run(
         [sys.executable, "-c", f"import runpy; runpy.run_path({str(script.path)!r})"],
-        cwd=tmp_path, env={"PATH": "/usr/bin:/bin", "TRITON_INTERPRET": interpret, "HOME": str(tmp_path)},
-        capture_output=True, text=True, timeout=120)
+        cwd=tmp_path,
+        env={"PATH": "/usr/bin:/bin", "TRITON_INTERPRET": interpret, "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert run.returncode == 0, run.stderr
 
 
@@ -61,14 +67,17 @@ def test_says_which_todo_is_open(tmp_path):
     assert text.splitlines()[verdict["line"] - 1].strip() == "mask = ..."
 
 
-@pytest.mark.parametrize(("answer", "left"), [
-    ("    x = 1\n", ["    x = ..."]),
-    ("    y = 2\n    x = y\n", ["    x = ..."]),
-    ("    x += 1\n", ["    x = ..."]),
-    ("    f(1)\n", ["    ..."]),
-    ("    for i in range(3):\n        x = i\n", ["    x = ..."]),
-    ("    return 3\n", ["    return ..."]),
-])
+@pytest.mark.parametrize(
+    ("answer", "left"),
+    [
+        ("    x = 1\n", ["    x = ..."]),
+        ("    y = 2\n    x = y\n", ["    x = ..."]),
+        ("    x += 1\n", ["    x = ..."]),
+        ("    f(1)\n", ["    ..."]),
+        ("    for i in range(3):\n        x = i\n", ["    x = ..."]),
+        ("    return 3\n", ["    return ..."]),
+    ],
+)
 def test_what_an_answer_becomes(answer, left):
     solution = f"def f():\n    # TODO 1: a thing\n{answer}\n    g(x)\n"
     expected = ["def f():", "    # TODO 1: a thing", *left, "", "    g(x)"]

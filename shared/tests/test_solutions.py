@@ -6,7 +6,9 @@ TARGETS = ("sm_80", "sm_90", "gfx942")
 
 
 def test_passes_and_compiles(script, exercise):
-    verdict = selfcheck.run(script, script.solution, selfcheck.Options(device="cpu", targets=TARGETS))
+    verdict = selfcheck.run(
+        script, script.solution, selfcheck.Options(device="cpu", targets=TARGETS)
+    )
     failed = [case for case in verdict["cases"] if case["status"] != "ok"]
     assert not failed, failed
     assert verdict["status"] == selfcheck.PASSED, verdict["message"]
@@ -15,13 +17,18 @@ def test_passes_and_compiles(script, exercise):
     assert len(verdict["cases"]) == expected
     assert not verdict["compile_errors"]
     kernels = {(row["function"], row["kernel"]) for row in verdict["compiled"]}
-    assert {row["function"] for row in verdict["compiled"]} == {function.name for function in exercise.functions}
+    assert {row["function"] for row in verdict["compiled"]} == {
+        function.name for function in exercise.functions
+    }
     assert {(*kernel, target) for kernel in kernels for target in TARGETS} == {
-        (row["function"], row["kernel"], row["target"]) for row in verdict["compiled"]}
+        (row["function"], row["kernel"], row["target"]) for row in verdict["compiled"]
+    }
     for row in verdict["compiled"]:
         assert row["registers"], row
         assert row["spilled"] == 0, row
-    assert {row["function"] for row in verdict["memory"]} == {function.name for function in exercise.functions}
+    assert {row["function"] for row in verdict["memory"]} == {
+        function.name for function in exercise.functions
+    }
     for row in verdict["memory"]:
         assert row["written"] >= row["least_written"] > 0
         assert row["read"] >= row["least_read"] > 0
@@ -30,4 +37,6 @@ def test_passes_and_compiles(script, exercise):
 def test_has_the_same_todos_as_its_skeleton(script):
     from shared import source
 
-    assert [t.title for t in source.read(script.solution).todos] == [t.title for t in source.read(script.path).todos]
+    assert [t.title for t in source.read(script.solution).todos] == [
+        t.title for t in source.read(script.path).todos
+    ]

@@ -1,4 +1,6 @@
-"""What becomes of files that are unfinished, broken, unruly, wrong in ways nobody listed, or right in another style."""
+"""What becomes of files that are unfinished, broken, unruly, wrong in ways nobody listed, or right
+in another style.
+"""
 
 import json
 import re
@@ -39,13 +41,19 @@ def solution_with(script, *edits):
 
 
 def test_syntax_error(tmp_path):
-    verdict, told = checked(VECTOR_ADD, solution_with(VECTOR_ADD, ("mask = offsets < n_elements", "mask = offsets <")), tmp_path)
+    verdict, told = checked(
+        VECTOR_ADD,
+        solution_with(VECTOR_ADD, ("mask = offsets < n_elements", "mask = offsets <")),
+        tmp_path,
+    )
     assert (verdict["status"], verdict["stage"]) == (selfcheck.NOT_YET, "syntax")
     assert f"vector_add.py:{verdict['line']}" in told
 
 
 def test_import_that_fails(tmp_path):
-    verdict, told = checked(VECTOR_ADD, "import no_such_package\n" + VECTOR_ADD.solution.read_text(), tmp_path)
+    verdict, told = checked(
+        VECTOR_ADD, "import no_such_package\n" + VECTOR_ADD.solution.read_text(), tmp_path
+    )
     assert verdict["stage"] == "import" and verdict["line"] == 1
     assert "no_such_package" in told
 
@@ -58,7 +66,10 @@ def test_missing_function_lists_what_is_there(tmp_path):
 
 
 def test_wrong_signature(tmp_path):
-    text = solution_with(VECTOR_ADD, ("def vector_add(x: torch.Tensor, y: torch.Tensor)", "def vector_add(x: torch.Tensor)"))
+    text = solution_with(
+        VECTOR_ADD,
+        ("def vector_add(x: torch.Tensor, y: torch.Tensor)", "def vector_add(x: torch.Tensor)"),
+    )
     verdict, told = checked(VECTOR_ADD, text, tmp_path)
     assert verdict["stage"] == "contract"
     assert "called as vector_add(x, y)" in told
@@ -74,42 +85,76 @@ def test_forgotten_return(tmp_path):
 
 
 def test_a_script_that_never_ends_is_stopped(tmp_path):
-    text = solution_with(VECTOR_ADD, ("    BLOCK_SIZE = 1024\n", "    BLOCK_SIZE = 1024\n    while True:\n        pass\n"))
+    text = solution_with(
+        VECTOR_ADD,
+        ("    BLOCK_SIZE = 1024\n", "    BLOCK_SIZE = 1024\n    while True:\n        pass\n"),
+    )
     verdict, told = checked(VECTOR_ADD, text, tmp_path, seconds=12)
     assert verdict["stage"] == "crash"
     assert "no answer for 12 seconds" in told and "3, float32" in told
 
 
 def test_a_segmentation_fault_is_told(tmp_path):
-    text = solution_with(VECTOR_ADD, ("    BLOCK_SIZE = 1024\n", "    BLOCK_SIZE = 1024\n    import ctypes; ctypes.string_at(0)\n"))
+    text = solution_with(
+        VECTOR_ADD,
+        (
+            "    BLOCK_SIZE = 1024\n",
+            "    BLOCK_SIZE = 1024\n    import ctypes; ctypes.string_at(0)\n",
+        ),
+    )
     verdict, told = checked(VECTOR_ADD, text, tmp_path)
     assert verdict["stage"] == "crash" and "segmentation fault" in told
 
 
 def test_a_kill_is_told(tmp_path):
-    text = solution_with(VECTOR_ADD, ("    BLOCK_SIZE = 1024\n", "    BLOCK_SIZE = 1024\n    import os; os.kill(os.getpid(), 9)\n"))
+    text = solution_with(
+        VECTOR_ADD,
+        (
+            "    BLOCK_SIZE = 1024\n",
+            "    BLOCK_SIZE = 1024\n    import os; os.kill(os.getpid(), 9)\n",
+        ),
+    )
     _, told = checked(VECTOR_ADD, text, tmp_path)
     assert "killed from outside" in told and "memory" in told
 
 
 def test_an_exit_is_told(tmp_path):
-    text = solution_with(VECTOR_ADD, ("    BLOCK_SIZE = 1024\n", "    BLOCK_SIZE = 1024\n    import os; os._exit(0)\n"))
+    text = solution_with(
+        VECTOR_ADD,
+        ("    BLOCK_SIZE = 1024\n", "    BLOCK_SIZE = 1024\n    import os; os._exit(0)\n"),
+    )
     _, told = checked(VECTOR_ADD, text, tmp_path)
     assert "ended the process before the check was over" in told
 
 
 def test_what_a_script_prints_is_shown(tmp_path):
-    verdict, told = checked(VECTOR_ADD, VECTOR_ADD.solution.read_text().replace("import torch\n", "import torch\nprint('hello there')\n", 1), tmp_path)
+    verdict, told = checked(
+        VECTOR_ADD,
+        VECTOR_ADD.solution.read_text().replace(
+            "import torch\n", "import torch\nprint('hello there')\n", 1
+        ),
+        tmp_path,
+    )
     assert verdict["status"] == selfcheck.PASSED
     assert "hello there" in told
 
 
 def test_a_wild_store_is_found_before_it_crashes(tmp_path):
-    text = solution_with(VECTOR_ADD, ("tl.store(out_ptr + offsets, x + y, mask=mask)", "tl.store(out_ptr + offsets + (1 << 40), x + y, mask=mask)"))
-    verdict, told = checked(VECTOR_ADD, text, tmp_path)
+    text = solution_with(
+        VECTOR_ADD,
+        (
+            "tl.store(out_ptr + offsets, x + y, mask=mask)",
+            "tl.store(out_ptr + offsets + (1 << 40), x + y, mask=mask)",
+        ),
+    )
+    verdict, _ = checked(VECTOR_ADD, text, tmp_path)
     assert verdict["stage"] == "correctness"
     finding = verdict["cases"][0]["finding"]
-    assert finding["kind"] == "out of bounds" and finding["access"] == "store" and finding["tensor"] == "out_ptr"
+    assert (
+        finding["kind"] == "out of bounds"
+        and finding["access"] == "store"
+        and finding["tensor"] == "out_ptr"
+    )
     line = text.splitlines()[finding["line"] - 1]
     assert "1 << 40" in line
 
@@ -119,14 +164,46 @@ def test_a_wild_store_is_found_before_it_crashes(tmp_path):
 GLOBAL = ("mask = offsets < n_elements", "mask = offsets < n_elements + SLACK")
 
 
-@pytest.mark.parametrize(("of", "edits", "words"), [
-    (VECTOR_ADD, [("import triton.language as tl\n", "import triton.language as tl\n\nSLACK = 0\n"), GLOBAL], "global"),
-    (VECTOR_ADD, [("    mask = offsets < n_elements\n", "    mask = 0 <= offsets < n_elements\n")], "a < b < c"),
-    (ROW_SUM, [("        sums += values.to(tl.float32)\n", "        sums += values.to(tl.float32)\n        if start > 1 << 30:\n            break\n")], "leave a loop early"),
-    (ROW_SUM, [("sums = tl.zeros((BLOCK_SIZE,), dtype=tl.float32)", "sums = 0"),
-               ("total = tl.sum(sums, axis=0)", "total = tl.sum(sums + tl.zeros((BLOCK_SIZE,), tl.float32), axis=0)")],
-     "one type and leaves it with another"),
-])
+@pytest.mark.parametrize(
+    ("of", "edits", "words"),
+    [
+        (
+            VECTOR_ADD,
+            [
+                ("import triton.language as tl\n", "import triton.language as tl\n\nSLACK = 0\n"),
+                GLOBAL,
+            ],
+            "global",
+        ),
+        (
+            VECTOR_ADD,
+            [("    mask = offsets < n_elements\n", "    mask = 0 <= offsets < n_elements\n")],
+            "a < b < c",
+        ),
+        (
+            ROW_SUM,
+            [
+                (
+                    "        sums += values.to(tl.float32)\n",
+                    "        sums += values.to(tl.float32)\n        if start > 1 << 30:\n         "
+                    "   break\n",
+                )
+            ],
+            "leave a loop early",
+        ),
+        (
+            ROW_SUM,
+            [
+                ("sums = tl.zeros((BLOCK_SIZE,), dtype=tl.float32)", "sums = 0"),
+                (
+                    "total = tl.sum(sums, axis=0)",
+                    "total = tl.sum(sums + tl.zeros((BLOCK_SIZE,), tl.float32), axis=0)",
+                ),
+            ],
+            "one type and leaves it with another",
+        ),
+    ],
+)
 def test_what_only_the_interpreter_accepts_fails_in_compilation(of, edits, words, tmp_path):
     text = solution_with(of, *edits)
     verdict, told = checked(of, text, tmp_path)
@@ -138,14 +215,41 @@ def test_what_only_the_interpreter_accepts_fails_in_compilation(of, edits, words
 # Wrong in ways that no list has
 
 
-@pytest.mark.parametrize(("of", "edits"), [
-    (VECTOR_ADD, [("x + y, mask=mask)", "x + y * 1.001, mask=mask)")]),
-    (VECTOR_ADD, [("x + y, mask=mask)", "tl.where(offsets == 1024, x, x + y), mask=mask)")]),
-    (ROW_SUM, [("total = tl.sum(sums, axis=0)", "total = tl.sum(tl.where(lanes == 64, 0.0, sums), axis=0)")]),
-    (ROW_MAX, [("largest = tl.max(maxima, axis=0)", "largest = tl.max(tl.where(lanes == 126, -1e4, maxima), axis=0)")]),
-    (SOFTMAX, [("tl.exp(shifted)", "tl.exp2(shifted)")]),
-    (SOFTMAX, [("numerator / denominator, mask=mask)", "numerator / (denominator + 1e-3), mask=mask)")]),
-])
+@pytest.mark.parametrize(
+    ("of", "edits"),
+    [
+        (VECTOR_ADD, [("x + y, mask=mask)", "x + y * 1.001, mask=mask)")]),
+        (VECTOR_ADD, [("x + y, mask=mask)", "tl.where(offsets == 1024, x, x + y), mask=mask)")]),
+        (
+            ROW_SUM,
+            [
+                (
+                    "total = tl.sum(sums, axis=0)",
+                    "total = tl.sum(tl.where(lanes == 64, 0.0, sums), axis=0)",
+                )
+            ],
+        ),
+        (
+            ROW_MAX,
+            [
+                (
+                    "largest = tl.max(maxima, axis=0)",
+                    "largest = tl.max(tl.where(lanes == 126, -1e4, maxima), axis=0)",
+                )
+            ],
+        ),
+        (SOFTMAX, [("tl.exp(shifted)", "tl.exp2(shifted)")]),
+        (
+            SOFTMAX,
+            [
+                (
+                    "numerator / denominator, mask=mask)",
+                    "numerator / (denominator + 1e-3), mask=mask)",
+                )
+            ],
+        ),
+    ],
+)
 def test_an_unlisted_mistake_is_rejected(of, edits, tmp_path):
     verdict, told = checked(of, solution_with(of, *edits), tmp_path)
     assert verdict["status"] == selfcheck.NOT_YET
@@ -155,7 +259,9 @@ def test_an_unlisted_mistake_is_rejected(of, edits, tmp_path):
 
 # Right in another style
 
-PERSISTENT_ADD = HEAD + '''
+PERSISTENT_ADD = (
+    HEAD
+    + """
 
 @triton.jit
 def add(x_ptr, y_ptr, out_ptr, n, sx, sy, BLOCK: tl.constexpr):
@@ -173,13 +279,19 @@ def vector_add(x, y):
     if out.numel():
         add[(2,)](x, y, out, x.numel(), x.stride(0), y.stride(0), BLOCK=256)
     return out
-'''
+"""
+)
 
-AUTOTUNED_ADD = PERSISTENT_ADD.replace("@triton.jit", '''@triton.autotune(
+AUTOTUNED_ADD = PERSISTENT_ADD.replace(
+    "@triton.jit",
+    """@triton.autotune(
     [triton.Config({"BLOCK": 128}), triton.Config({"BLOCK": 512}, num_warps=8)], key=["n"])
-@triton.jit''').replace(", BLOCK=256)", ")")
+@triton.jit""",
+).replace(", BLOCK=256)", ")")
 
-CONTIGUOUS_ROWS = HEAD + '''
+CONTIGUOUS_ROWS = (
+    HEAD
+    + """
 
 @triton.jit
 def rows_kernel(x_ptr, out_ptr, n_rows, n_cols, ROWS: tl.constexpr, BLOCK: tl.constexpr):
@@ -188,7 +300,8 @@ def rows_kernel(x_ptr, out_ptr, n_rows, n_cols, ROWS: tl.constexpr, BLOCK: tl.co
     mask = (rows < n_rows) & (cols < n_cols)
     best = tl.full((ROWS, BLOCK), float("-inf"), tl.float32)
     while n_cols > 0:
-        best = tl.maximum(best, tl.load(x_ptr + rows * n_cols + cols, mask=mask, other=float("-inf")).to(tl.float32))
+        x = tl.load(x_ptr + rows * n_cols + cols, mask=mask, other=float("-inf"))
+        best = tl.maximum(best, x.to(tl.float32))
         n_cols = 0
     tl.store(out_ptr + tl.program_id(0) * ROWS + tl.arange(0, ROWS), tl.max(best, axis=1),
              mask=tl.program_id(0) * ROWS + tl.arange(0, ROWS) < n_rows)
@@ -203,9 +316,12 @@ def row_wise_max(x):
         rows_kernel[(triton.cdiv(x.shape[0], 2),)](x, out, x.shape[0], x.shape[1], ROWS=2,
                                                    BLOCK=triton.next_power_of_2(x.shape[1]))
     return out
-'''
+"""
+)
 
-THREE_KERNELS = HEAD + '''
+THREE_KERNELS = (
+    HEAD
+    + """
 
 @triton.jit
 def row_max(x_ptr, m_ptr, n_cols, BLOCK: tl.constexpr):
@@ -250,9 +366,12 @@ def softmax(x):
 
 
 stable_softmax = softmax
-'''
+"""
+)
 
-DESCRIPTORS = HEAD + '''from triton.tools.tensor_descriptor import TensorDescriptor
+DESCRIPTORS = (
+    HEAD
+    + """from triton.tools.tensor_descriptor import TensorDescriptor
 
 
 @triton.jit
@@ -273,9 +392,12 @@ def row_wise_sum(x):
     padded[:, :n_cols] = x
     sums[(n_rows,)](TensorDescriptor.from_tensor(padded, [1, 64]), out, n_cols, BLOCK=64)
     return out
-'''
+"""
+)
 
-ATOMIC_SUM = HEAD + '''
+ATOMIC_SUM = (
+    HEAD
+    + """
 
 @triton.jit
 def add_up(x_ptr, out_ptr, n_cols, sr, sc, BLOCK: tl.constexpr):
@@ -288,15 +410,32 @@ def add_up(x_ptr, out_ptr, n_cols, sr, sc, BLOCK: tl.constexpr):
 def row_wise_sum(x):
     out = torch.zeros(x.shape[0], dtype=torch.float32, device=x.device)
     if x.numel():
-        add_up[(x.shape[0], triton.cdiv(x.shape[1], 512))](x, out, x.shape[1], x.stride(0), x.stride(1), BLOCK=512)
+        add_up[(x.shape[0], triton.cdiv(x.shape[1], 512))](x, out, x.shape[1], x.stride(0),
+        x.stride(1), BLOCK=512)
     return out.to(x.dtype)
-'''
+"""
+)
 
 
-@pytest.mark.parametrize(("of", "text"), [
-    (VECTOR_ADD, PERSISTENT_ADD), (VECTOR_ADD, AUTOTUNED_ADD), (ROW_MAX, CONTIGUOUS_ROWS), (SOFTMAX, THREE_KERNELS),
-    (ROW_SUM, DESCRIPTORS), (ROW_SUM, ATOMIC_SUM),
-], ids=["persistent loop", "autotuned", "two rows a program", "three kernels", "descriptors", "atomics"])
+@pytest.mark.parametrize(
+    ("of", "text"),
+    [
+        (VECTOR_ADD, PERSISTENT_ADD),
+        (VECTOR_ADD, AUTOTUNED_ADD),
+        (ROW_MAX, CONTIGUOUS_ROWS),
+        (SOFTMAX, THREE_KERNELS),
+        (ROW_SUM, DESCRIPTORS),
+        (ROW_SUM, ATOMIC_SUM),
+    ],
+    ids=[
+        "persistent loop",
+        "autotuned",
+        "two rows a program",
+        "three kernels",
+        "descriptors",
+        "atomics",
+    ],
+)
 def test_another_style_passes(of, text, tmp_path):
     verdict, told = checked(of, text, tmp_path)
     assert verdict["status"] == selfcheck.PASSED, told

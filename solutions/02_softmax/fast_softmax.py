@@ -28,8 +28,8 @@ def fast_softmax_kernel(
     TAIL: tl.constexpr,  # a block for the other columns; 0 if there are none
 ):
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
-    # Past the last row, do the last row again: the same values are written twice, which harms nothing,
-    # and no access needs a mask for its rows.
+    # Past the last row, do the last row again: the same values are written twice, which harms
+    # nothing, and no access needs a mask for its rows.
     rows = tl.minimum(rows, n_rows - 1)
     x_rows = x_ptr + rows[:, None] * stride_x_row
     out_rows = out_ptr + rows[:, None] * stride_out_row
@@ -42,10 +42,11 @@ def fast_softmax_kernel(
     # Both loads are issued before the first reduction: a reduction waits for what it reduces, and
     # the second load would wait with it.
     if TAIL > 0:
-        # TODO 2: the same for the tail, which begins at column HEAD and needs a mask (3 lines).
+        # TODO 2: the same for the tail, which begins at column HEAD and needs a mask (4 lines).
         tail_cols = HEAD + tl.arange(0, TAIL).to(tl.int64)[None, :]
         tail_mask = tail_cols < n_cols
-        tail = tl.load(x_rows + tail_cols * stride_x_col, mask=tail_mask, other=-float("inf")).to(tl.float32)
+        tail_ptrs = x_rows + tail_cols * stride_x_col
+        tail = tl.load(tail_ptrs, mask=tail_mask, other=-float("inf")).to(tl.float32)
 
     # TODO 3: the maximum of each row of the head, shape (ROWS,) (1 line: tl.max along axis 1).
     row_max = tl.max(head, axis=1)
@@ -80,7 +81,7 @@ def fast_softmax(x: torch.Tensor) -> torch.Tensor:
         raise TypeError(f"x must be floating point, it is {x.dtype}")
     n_rows, n_cols = x.shape
     if n_cols > MAX_COLS:
-        raise ValueError(f"x has {n_cols} columns, at most {MAX_COLS} fit in two blocks: see online_softmax")
+        raise ValueError(f"x has {n_cols} columns, at most {MAX_COLS} fit: see online_softmax")
 
     out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     if out.numel() == 0:
@@ -91,8 +92,9 @@ def fast_softmax(x: torch.Tensor) -> torch.Tensor:
     HEAD = 1 << (n_cols.bit_length() - 1)
     TAIL = triton.next_power_of_2(n_cols - HEAD) if n_cols > HEAD else 0
 
-    # A program has at least 1024 elements, so short rows share one. Long rows are spread over warps:
-    # 1024 elements each where there is a tail to keep as well, 2048 where there is none (measured).
+    # A program has at least 1024 elements, so short rows share one. Long rows are spread over
+    # warps: 1024 elements each where there is a tail to keep as well, 2048 where there is none
+    # (measured).
     ROWS = max(1, 1024 // (2 * HEAD if TAIL else HEAD))
     num_warps = min(max(HEAD // (1024 if TAIL else 2048), 1), 32)
     fast_softmax_kernel[(triton.cdiv(n_rows, ROWS),)](

@@ -86,7 +86,7 @@ def _launch(kernel, x: torch.Tensor) -> torch.Tensor:
         raise TypeError(f"x must be floating point, it is {x.dtype}")
     n_rows, n_cols = x.shape
     if n_cols > MAX_COLS:
-        raise ValueError(f"x has {n_cols} columns, at most {MAX_COLS} fit in one block: see online_softmax")
+        raise ValueError(f"x has {n_cols} columns, at most {MAX_COLS} fit: see online_softmax")
 
     out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     if out.numel() == 0:

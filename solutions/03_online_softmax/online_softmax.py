@@ -10,8 +10,8 @@ When a block brings a new maximum, what d holds was measured against the old one
     m_new = max(m, max(block))
     d_new = d * exp(m - m_new) + sum(exp(block - m_new))
 
-x (n_rows, n_cols) -> the same shape and dtype, any n_cols. `online_softmax` is one kernel, a program
-for each row. `split_online_softmax` spreads a row over many programs and takes three kernels.
+x (n_rows, n_cols) -> the same shape and dtype, any n_cols. `online_softmax` is one kernel, a
+program for each row. `split_online_softmax` spreads a row over many programs, in three kernels.
 New: a loop that carries two numbers, and merging partial results.
 """
 
@@ -32,7 +32,8 @@ def online_softmax_kernel(
     x_row = x_ptr + row * stride_x_row
     out_row = out_ptr + row * stride_out_row
 
-    # TODO 1: m and d before anything was seen (2 lines). Floats: a loop keeps the type it starts with.
+    # TODO 1: m and d before anything was seen (2 lines). Floats: a loop keeps the type it starts
+    # with.
     m = -float("inf")
     d = 0.0
 
@@ -41,17 +42,19 @@ def online_softmax_kernel(
         cols = start + lanes
         # The second pass reads the row again: ask the cache to keep it.
         x = tl.load(
-            x_row + cols * stride_x_col, mask=cols < n_cols, other=-float("inf"), eviction_policy="evict_last"
+            x_row + cols * stride_x_col,
+            mask=cols < n_cols, other=-float("inf"), eviction_policy="evict_last",
         ).to(tl.float32)
 
-        # TODO 2: the maximum of what was seen and this block, a scalar (1 line: tl.maximum, tl.max).
+        # TODO 2: the maximum of what was seen and this block, a scalar
+        # (1 line: tl.maximum, tl.max).
         m_new = tl.maximum(m, tl.max(x, axis=0))
 
         # While everything seen is -inf, so is m_new, and (-inf) - (-inf) is NaN. Subtract 0 then.
         safe_m = tl.where(m_new == -float("inf"), 0.0, m_new)
 
-        # TODO 3: d for the new maximum: the old d corrected, plus this block's sum (1 line). Subtract
-        # safe_m.
+        # TODO 3: d for the new maximum: the old d corrected, plus this block's sum (1 line).
+        # Subtract safe_m.
         d = d * tl.exp(m - safe_m) + tl.sum(tl.exp(x - safe_m), axis=0)
         m = m_new
 
@@ -60,7 +63,8 @@ def online_softmax_kernel(
     for start in range(0, n_cols, BLOCK_SIZE):
         cols = start + lanes
         x = tl.load(
-            x_row + cols * stride_x_col, mask=cols < n_cols, other=-float("inf"), eviction_policy="evict_first"
+            x_row + cols * stride_x_col,
+            mask=cols < n_cols, other=-float("inf"), eviction_policy="evict_first",
         ).to(tl.float32)
 
         # TODO 4: store this block of the result (1 line).
@@ -130,7 +134,9 @@ def normalize_kernel(
     mask = cols < n_cols
     m = tl.load(row_m_ptr + row)
     scale = 1.0 / tl.load(row_d_ptr + row)
-    x = tl.load(x_ptr + row * stride_x_row + cols * stride_x_col, mask=mask, other=-float("inf")).to(tl.float32)
+    x = tl.load(
+        x_ptr + row * stride_x_row + cols * stride_x_col, mask=mask, other=-float("inf")
+    ).to(tl.float32)
 
     # TODO 8: store this block of the result (1 line).
     tl.store(out_ptr + row * stride_out_row + cols, tl.exp(x - m) * scale, mask=mask)
@@ -158,10 +164,11 @@ def online_softmax(x: torch.Tensor) -> torch.Tensor:
 
 
 def split_online_softmax(x: torch.Tensor) -> torch.Tensor:
-    """Softmax over the last axis of x (n_rows, n_cols), many programs a row. Raises as `online_softmax`.
+    """Softmax over the last axis of x (n_rows, n_cols), many programs a row.
 
-    For few and very long rows: one program a row would leave most of the GPU idle. Programs of one
-    launch cannot wait for each other, so each step is a launch of its own.
+    Raises as `online_softmax` does. For few and very long rows: one program a row would leave most
+    of the GPU idle. Programs of one launch cannot wait for each other, so each step is a launch of
+    its own.
     """
     _check(x)
     n_rows, n_cols = x.shape
@@ -183,7 +190,11 @@ def split_online_softmax(x: torch.Tensor) -> torch.Tensor:
         CHUNK_SIZE=CHUNK_SIZE,
         num_warps=num_warps,
     )
-    combine_kernel[(n_rows,)](m, d, row_m, row_d, n_chunks, BLOCK_SIZE=triton.next_power_of_2(n_chunks))
+    combine_kernel[(n_rows,)](
+        m, d, row_m, row_d,
+        n_chunks,
+        BLOCK_SIZE=triton.next_power_of_2(n_chunks),
+    )
     BLOCK_SIZE = min(triton.next_power_of_2(n_cols), 1024)
     n_blocks = triton.cdiv(n_cols, BLOCK_SIZE)
     normalize_kernel[(n_rows * n_blocks,)](

@@ -1,0 +1,288 @@
+"""The command line: names, exit statuses, hints, JSON, resetting, every way to start a check."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from shared import cli, course, report, selfcheck, skeleton
+
+
+@pytest.fixture
+def state(tmp_path, monkeypatch):
+    """A course whose progress and backups lie elsewhere, so that a learner's own are left alone."""
+    monkeypatch.setattr(course, "STATE", tmp_path / "state")
+    monkeypatch.delenv("COURSE_FROM", raising=False)
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """A copy of the course in a path with a space, as a fresh clone has it."""
+    target = tmp_path / "my course"
+    ignore = shutil.ignore_patterns(
+        ".git", ".venv*", ".course", "results", "__pycache__", "figures", ".gpu"
+    )
+    shutil.copytree(course.ROOT, target, ignore=ignore)
+    return target
+
+
+def run(command, cwd, **environment):
+    path = {
+        "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+        "HOME": str(cwd),
+        "PYTHON": sys.executable,
+    }
+    return subprocess.run(
+        command, cwd=cwd, env={**path, **environment}, capture_output=True, text=True, timeout=300
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "02_softmax",
+        "02",
+        "2",
+        "softmax",
+        "lessons/02_softmax",
+        "lessons/02_softmax/",
+        "lessons/02_softmax/check.py",
+        "solutions/02_softmax",
+    ],
+)
+def test_a_lesson_by_any_name(name):
+    assert [s.name for s in course.resolve(name)] == ["softmax", "fast_softmax"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "row_wise_max",
+        "row_wise_max.py",
+        "lessons/01_row_reduce/row_wise_max.py",
+        "solutions/01_row_reduce/row_wise_max.py",
+        str(course.LESSONS / "01_row_reduce" / "row_wise_max.py"),
+    ],
+)
+def test_a_script_by_any_name(name):
+    assert [s.name for s in course.resolve(name)] == ["row_wise_max"]
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [("sofmax", "softmax"), ("vectoradd", "vector_add"), ("row_sum", "row_wise_sum")],
+)
+def test_an_unknown_name_suggests_the_nearest_and_exits_2(name, near, state, capsys):
+    assert cli.main([name]) == 2
+    assert f"Did you mean {near}?" in capsys.readouterr().err
+
+
+def test_the_list(state, capsys):
+    assert cli.main([]) == 0
+    told = capsys.readouterr().out
+    for script in course.scripts():
+        assert script.file in told
+    assert "not started" in told and "(optional)" in told and "Next: read" in told
+
+
+def test_hints_come_one_at_a_time(state, capsys):
+    texts = course.resolve("00")[0].hints[1]
+    for level in (1, 2, 3, 3):
+        assert cli.main(["hint", "00"]) == 0
+        told = " ".join(capsys.readouterr().out.split())
+        assert f"hint {level} of 3" in told
+        assert " ".join(texts[level - 1].split()) in told
+    assert "solutions/00_vector_add/vector_add.py" in told
+    assert cli.main(["hint", "00", "9"]) == 2
+
+
+def test_the_hint_is_for_the_todo_that_failed(state, capsys, monkeypatch, tmp_path):
+    script = course.resolve("00")[0]
+    monkeypatch.setattr(course.Script, "path", property(lambda self: tmp_path / self.file))
+    shutil.copy(script.solution, script.path)
+    course.remember(script, status=selfcheck.NOT_YET, todo=4)
+    assert cli.main(["hint", "00"]) == 0
+    assert "TODO 4" in capsys.readouterr().out
+
+
+def test_reset_asks_and_keeps_a_copy(state, capsys, monkeypatch, tmp_path):
+    script = course.resolve("00")[0]
+    (tmp_path / "lessons").mkdir()
+    monkeypatch.setattr(course, "ROOT", tmp_path)
+    monkeypatch.setattr(
+        course.Script, "path", property(lambda self: tmp_path / "lessons" / self.file)
+    )
+    script.path.write_text("my work\n")
+    assert cli.main(["reset", "00"]) == 1  # nobody is there to answer
+    assert script.path.read_text() == "my work\n"
+    assert cli.main(["reset", "00", "--yes"]) == 0
+    assert script.path.read_text() == skeleton.skeleton_of(script.solution.read_text())
+    assert [copy.read_text() for copy in (state / "backup").iterdir()] == ["my work\n"]
+    assert cli.main(["reset", "00"]) == 0
+    assert "nothing to do" in capsys.readouterr().out
+    assert cli.main(["reset"]) == 2
+
+
+def test_states(state, monkeypatch, tmp_path):
+    script = course.resolve("00")[0]
+    monkeypatch.setattr(course.Script, "path", property(lambda self: tmp_path / self.file))
+    assert course.state_of(script) == "file missing"
+    text = script.solution.read_text()
+    script.path.write_text(skeleton.skeleton_of(text))
+    assert course.state_of(script) == "not started"
+    script.path.write_text(text.replace("mask = offsets < n_elements", "mask = ..."))
+    assert course.state_of(script) == "TODO 2 of 5"
+    script.path.write_text(text + "(\n")
+    assert course.state_of(script).startswith("syntax error in line")
+    script.path.write_text(text)
+    assert course.state_of(script) == "not checked yet"
+    course.remember(
+        script, status=selfcheck.PASSED, digest=course.digest(script.path), device="CPU"
+    )
+    assert course.state_of(script) == "passed on CPU"
+    script.path.write_text(text + "\n")
+    assert course.state_of(script) == "edited since it passed"
+
+
+def test_progress_that_cannot_be_read_is_no_progress(state):
+    state.mkdir()
+    (state / "progress.json").write_text("{ broken")
+    assert course.progress() == {}
+    course.remember(course.resolve("00")[0], status="passed")
+    assert course.progress()
+
+
+def test_json_is_the_whole_verdict(state, tmp_path, capsys):
+    script = course.resolve("row_wise_max")[0]
+    text = script.solution.read_text().replace('other=-float("inf")', "other=0.0")
+    wrong = tmp_path / "mine.py"
+    wrong.write_text(text)
+    path = tmp_path / "verdict.json"
+    assert (
+        cli.main(["row_wise_max", "--file", str(wrong), "--json", str(path), "--device", "cpu"])
+        == 1
+    )
+
+    def no_constants(name):
+        raise AssertionError(f"{name} is no JSON")
+
+    verdict = json.loads(path.read_text(), parse_constant=no_constants)
+    assert verdict["status"] == "not there yet" and verdict["stage"] == "correctness"
+    assert verdict["machine"]["device"] == "cpu" and verdict["machine"]["triton"]
+    wrong_cases = [case for case in verdict["cases"] if case["status"] == "wrong"]
+    assert {"error", "allowed", "got", "expected", "index"} <= set(wrong_cases[0]["numbers"])
+    assert verdict["causes"][0]["name"] == "padding of 0"
+    assert text.splitlines()[verdict["causes"][0]["line"] - 1].strip().startswith("# TODO 2")
+    assert verdict["compiled"] and verdict["memory"]
+    assert "padding" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["00", "--file", "no_such_file.py"],
+        ["00", "--json", "no/such/folder/v.json"],
+        ["01", "--file", __file__],
+    ],
+)
+def test_a_command_line_at_fault_exits_2_and_says_why(arguments, state, capsys):
+    assert cli.main(arguments) == 2
+    assert "--" in capsys.readouterr().err
+
+
+def test_no_gpu_is_said_when_one_is_asked_for(state, capsys):
+    assert cli.main(["00", "--solution", "--device", "gpu"]) == 2
+    assert "--device cpu" in " ".join(capsys.readouterr().out.split())
+
+
+def test_recording_without_a_gpu_is_refused(state, capsys):
+    assert cli.main(["record", "00"]) == 2
+    assert "no GPU here" in capsys.readouterr().out
+
+
+# Started from a shell
+
+
+def test_run_sh_from_another_folder_in_a_path_with_a_space(copy, tmp_path):
+    done = run([str(copy / "run.sh"), "00"], tmp_path)
+    assert done.returncode == 1, done.stderr
+    assert "all 5 TODOs are still" in done.stdout
+    mine = tmp_path / "mine.py"
+    mine.write_text((copy / "solutions/00_vector_add/vector_add.py").read_text())
+    done = run([str(copy / "run.sh"), "00", "--file", "mine.py"], tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Passed." in done.stdout
+
+
+@pytest.mark.parametrize("file", ["vector_add.py", "check.py"])
+def test_a_lesson_file_runs_the_check(copy, file):
+    shutil.copy(
+        copy / "solutions/00_vector_add/vector_add.py", copy / "lessons/00_vector_add/vector_add.py"
+    )
+    done = run([sys.executable, f"lessons/00_vector_add/{file}"], copy)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Passed." in done.stdout and "Next:" in done.stdout
+    again = run([str(copy / "run.sh")], copy)
+    assert "passed on CPU" in again.stdout
+
+
+def test_a_solution_file_runs_the_check_and_says_so(copy):
+    done = run([sys.executable, "solutions/00_vector_add/vector_add.py"], copy)
+    assert done.returncode == 0 and "the finished solution, not your file" in done.stdout
+
+
+def test_an_unknown_python_is_said(copy):
+    done = run([str(copy / "run.sh")], copy, PYTHON="no-such-python")
+    assert done.returncode == 2 and "PYTHON: there is no no-such-python" in done.stderr
+
+
+def test_a_finished_environment_is_used_and_an_unfinished_one_is_not(copy, tmp_path):
+    """With a Python that has nothing, .venv decides; its marker must fit requirements.txt."""
+    bare = tmp_path / "bare"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True)
+    venv = copy / ".venv" / "bin"
+    venv.mkdir(parents=True)
+    (venv / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    (venv / "python").chmod(0o755)
+    sums = subprocess.run(
+        "cksum < requirements.txt", shell=True, cwd=copy, capture_output=True, text=True
+    ).stdout
+    (copy / ".venv" / "complete").write_text(sums)
+    (copy / ".venv" / "made-by").write_text(f"{bare}/bin/python\n")
+    done = run([str(copy / "run.sh")], copy, PYTHON=str(bare / "bin/python"))
+    assert done.returncode == 0, done.stderr
+    assert "vector_add.py" in done.stdout
+    (copy / ".venv" / "made-by").write_text("/some/other/python\n")
+    done = run([str(copy / "run.sh")], copy, PYTHON=str(bare / "bin/python"))
+    assert done.returncode == 2 and "cannot be used as it is" in done.stderr
+
+
+def test_every_command_of_the_readme_is_understood():
+    text = (course.ROOT / "README.md").read_text()
+    commands = set(re.findall(r"`?\./run\.sh ?([^`\n]*?)`", text)) | set(
+        re.findall(r"^\./run\.sh (\S+)", text, re.M)
+    )
+    assert len(commands) > 10
+    for command in commands:
+        words = command.split()
+        if not words or words[0] in ("...", "test", "record"):
+            continue
+        name = words[1] if words[0] in ("hint", "picture", "reset") else words[0]
+        if name != "--all":
+            assert course.resolve(name), command
+
+
+def test_files_that_the_pages_link_to_exist():
+    for page in [course.ROOT / "README.md", *course.LESSONS.glob("*/README.md")]:
+        for target in re.findall(r"\]\(([\w./]*\w)\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page}: {target}"
+
+
+def test_paths_are_shown_short():
+    assert report.shown(course.ROOT / "README.md") == "README.md"
+    assert report.shown("/elsewhere/x.py") == "/elsewhere/x.py"

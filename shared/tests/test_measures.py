@@ -1,0 +1,167 @@
+"""What is measured without a GPU: accesses, races, sectors, occupancy, recorded tables."""
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from shared import course, offline, pages
+from shared.buffers import LAYOUTS, allocate, place
+from shared.correctness import call_observed, outcome_of_error
+from shared.memory import Recorder
+
+
+@triton.jit
+def copy_kernel(x_ptr, out_ptr, n, step, shift, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + (i * step), mask=i < n, other=0.0)
+    tl.store(out_ptr + i + shift, x, mask=i < n)
+
+
+@triton.jit
+def all_to_one_kernel(out_ptr, same: tl.constexpr):
+    tl.store(out_ptr, 1.0 if same else tl.program_id(0).to(tl.float32))
+
+
+@triton.jit
+def neighbour_kernel(x_ptr):
+    pid = tl.program_id(0)
+    tl.store(x_ptr + pid, tl.load(x_ptr + pid + 1) + 1)
+
+
+def observed(launch, **options):
+    recorder = Recorder(__file__, count_sectors=True, **options)
+    try:
+        call_observed(launch, [], recorder)
+    except Exception as error:
+        return recorder, outcome_of_error(error, __file__)
+    return recorder, None
+
+
+def test_bytes_and_sectors_of_a_copy():
+    x, out = torch.randn(1000), torch.empty(1000)
+    recorder, _ = observed(lambda: copy_kernel[(8,)](x, out, 1000, 1, 0, BLOCK=128))
+    totals = recorder.totals
+    assert (totals.read, totals.written, totals.programs, totals.launches) == (4000, 4000, 8, 1)
+    assert abs(32 * totals.read_sectors - 4000) <= 32 * 8
+
+
+def test_every_eighth_element_costs_eight_times_the_sectors():
+    x, out = torch.randn(8000), torch.empty(1000)
+    recorder, _ = observed(lambda: copy_kernel[(8,)](x, out, 1000, 8, 0, BLOCK=128))
+    assert recorder.totals.read == 4000
+    assert recorder.totals.read_sectors == 1000
+
+
+@pytest.mark.parametrize(
+    ("step", "shift", "access", "tensor", "offset"),
+    [
+        (1, 1, "store", "out_ptr", 100),
+        (1, -3, "store", "out_ptr", -3),
+        (2, 0, "load", "x_ptr", 100),
+    ],
+)
+def test_out_of_bounds_is_placed_exactly(step, shift, access, tensor, offset):
+    x = place(torch.randn(100), "contiguous", "x", "cpu", torch.float32).view
+    out = allocate((100,), (1,), torch.float32, "cpu", "out").view
+    _, outcome = observed(lambda: copy_kernel[(1,)](x, out, 100, step, shift, BLOCK=128))
+    finding = outcome.finding
+    assert (finding.kind, finding.access, finding.tensor, finding.offset) == (
+        "out of bounds",
+        access,
+        tensor,
+        offset,
+    )
+    with open(__file__) as file:
+        assert f"tl.{access}" in file.read().splitlines()[finding.line - 1]
+
+
+def test_two_programs_that_write_different_values_race():
+    out = torch.zeros(1)
+    recorder, _ = observed(lambda: all_to_one_kernel[(3,)](out, same=False))
+    assert [f.kind for f in recorder.findings] == ["race"]
+    recorder, _ = observed(lambda: all_to_one_kernel[(3,)](out, same=True))
+    assert not recorder.findings
+
+
+def test_writing_what_another_program_reads_is_a_race():
+    x = torch.zeros(8)
+    recorder, _ = observed(lambda: neighbour_kernel[(4,)](x))
+    assert [f.kind for f in recorder.findings] == ["race"]
+
+
+def test_a_launch_of_too_many_programs_is_stopped():
+    x, out = torch.randn(1000), torch.empty(1000)
+    _, outcome = observed(lambda: copy_kernel[(8,)](x, out, 1000, 1, 0, BLOCK=128), most_programs=7)
+    assert outcome.error.startswith("TooManyPrograms")
+
+
+@pytest.mark.parametrize("layout", [name for name in LAYOUTS if "2**30" not in name])
+def test_layouts_hold_the_values_and_notice_damage(layout):
+    values = torch.randn(6, 5, dtype=torch.float64)
+    guarded = place(values, layout, "x", "cpu", torch.float32)
+    expected = values[:1].expand(6, 5) if layout == "expanded" else values
+    assert torch.equal(guarded.view, expected.float())
+    assert (layout == "contiguous") == guarded.view.is_contiguous()
+    assert guarded.damage() == ""
+    guarded.view[-1, -1] += 1
+    assert "x itself was changed" in guarded.damage()
+
+
+def test_damage_between_rows_and_before_the_start():
+    sliced = place(torch.randn(3, 5), "sliced", "x", "cpu", torch.float32)
+    sliced.view.as_strided((1,), (1,), sliced.view.storage_offset() + 6)[0] = 1
+    assert "between the rows of x" in sliced.damage()
+    output = allocate((4,), (1,), torch.float16, "cpu", "the output")
+    output.view.as_strided((1,), (1,), output.view.storage_offset() - 2)[0] = 1
+    assert "before the start of the output" in output.damage()
+
+
+@pytest.mark.parametrize(
+    ("target", "registers", "shared", "warps", "expected"),
+    [
+        ("sm_90", 32, 0, 8, 1.0),  # 64 warps of 32 registers a thread just fit
+        ("sm_90", 33, 0, 4, 0.75),  # rounded up to 40 registers: 48 warps
+        ("sm_80", 255, 0, 8, 0.125),  # 8 warps of 255 registers fit
+        ("sm_90", 32, 100_000, 8, 0.25),  # two programs' shared memory fit
+        ("sm_80", 16, 0, 1, 0.5),  # 32 programs of one warp
+    ],
+)
+def test_occupancy(target, registers, shared, warps, expected):
+    assert offline.nvidia_occupancy(target, registers, shared, warps) == expected
+
+
+def test_occupancy_of_an_unknown_gpu_is_not_guessed():
+    assert offline.nvidia_occupancy("sm_999", 32, 0, 4) is None
+    with pytest.raises(ValueError, match="target"):
+        offline.gpu_target("h100")
+
+
+def test_pages_show_what_was_recorded():
+    for page in course.LESSONS.glob("*/README.md"):
+        text = page.read_text()
+        assert pages.refreshed(text) == text, page
+        assert "<!-- measured:" in text
+
+
+def test_pages_have_the_outline():
+    outline = [
+        "What you build",
+        "Why it matters",
+        "The picture",
+        "New here",
+        "Your TODOs",
+        "When it fails",
+        "The floor",
+        "Measured",
+        "Go further",
+        "Where it is used",
+    ]
+    for page in course.LESSONS.glob("*/README.md"):
+        headings = [line[3:] for line in page.read_text().splitlines() if line.startswith("## ")]
+        assert headings == outline, page
+
+
+def test_nothing_recorded_is_an_error():
+    with pytest.raises(ValueError, match="nothing is recorded"):
+        pages.refreshed("<!-- measured: no_such_function -->\n<!-- end -->")
