@@ -96,7 +96,7 @@ softmax = Exercise(
             edits=((SOFTMAX_LOAD, SOFTMAX_LOAD.replace(MINUS_INF, "other=0.0")),),
             says="the masked lanes hold 0: each of them is the maximum of a negative row, and "
             "adds exp(0 - max) to the "
-            "sum. A constant row sums to n_cols / BLOCK_SIZE",
+            "sum. A row of zeros sums to n_cols / BLOCK_SIZE",
             look="`other` of the load: exp() of it must be 0.",
         ),
         Mistake(
@@ -105,7 +105,7 @@ softmax = Exercise(
             edits=((STABLE_LOAD, STABLE_LOAD.replace(MINUS_INF, "other=0.0")),),
             says="the masked lanes hold 0: each of them is the maximum of a negative row, and "
             "adds exp(0 - max) to the "
-            "sum. A constant row sums to n_cols / BLOCK_SIZE",
+            "sum. A row of zeros sums to n_cols / BLOCK_SIZE",
             look="`other` of the load: exp() of it must be 0.",
         ),
         Mistake(
