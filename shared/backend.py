@@ -25,6 +25,11 @@ class Machine:
     numpy: str
     python: str
 
+    @property
+    def summary(self) -> str:
+        """One line that goes with measured numbers."""
+        return f"{self.name}, torch {self.torch}, triton {self.triton}"
+
     def as_data(self) -> dict[str, str]:
         return asdict(self)
 

@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
-from shared.backend import Machine
 from shared.buffers import element_index
 from shared.exercise import Function
 from shared.memory import Access, Launch, Recorder
@@ -26,10 +25,13 @@ _CEILING = "#222222"
 _SHARED = (0.75, 0.75, 0.75)
 
 
-def speed(table: pd.DataFrame, function: Function, machine: Machine, path: Path) -> None:
-    """GB/s of the least traffic over the sweep, with the copy of the same run as the ceiling."""
+def speed(table: pd.DataFrame, function: Function, machine: str, path: Path) -> None:
+    """GB/s of the least traffic over the sweep, with the copy of the same run as the ceiling.
+
+    machine: one line, as in the recorded table.
+    """
     benchmark = function.benchmark
-    figure, axes = plt.subplots(figsize=(8, 4.5), layout="constrained")
+    figure, axes = plt.subplots(figsize=(9.5, 4.5), layout="constrained")
     x, least = table["value"], table["least_bytes"]
     ceiling = least / table["copy_us"] / 1e3
     axes.plot(x, ceiling, "--", color=_CEILING, lw=1.5, label="a copy of as many bytes")
@@ -57,11 +59,9 @@ def speed(table: pd.DataFrame, function: Function, machine: Machine, path: Path)
     axes.set_xlabel(benchmark.x)
     axes.set_ylabel("GB/s of the least traffic")
     axes.set_title(f"{function.name}, {benchmark.dtype}", loc="left", fontweight="bold")
-    axes.set_title(
-        f"{machine.name}, torch {machine.torch}, triton {machine.triton}", loc="right", fontsize=8
-    )
+    axes.set_title(machine, loc="right", fontsize=8)
     axes.grid(alpha=0.25)
-    axes.legend(loc="lower right", fontsize=8)
+    figure.legend(loc="outside right center", fontsize=8, frameon=False)
     figure.savefig(path, dpi=130)
     plt.close(figure)
 

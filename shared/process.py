@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import signal
@@ -16,6 +17,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 _POLL_SECONDS = 0.02
 _OUTPUT_LIMIT = 16 * 1024
+
+
+_running: set[Worker] = set()
+
+
+@atexit.register
+def stop_all() -> None:
+    """Stop every worker that still runs. Happens by itself at the end, Ctrl-C included."""
+    for worker in list(_running):
+        worker.stop()
 
 
 @dataclass(frozen=True)
@@ -71,6 +82,7 @@ class Worker:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+        _running.add(self)
         self.last: dict = {}
         self.end: End | None = None
 
@@ -97,6 +109,7 @@ class Worker:
                     self.stop()
                 if not chunk:
                     time.sleep(_POLL_SECONDS)
+        _running.discard(self)
         self.end = self._ending(timed_out)
         self._folder.cleanup()
 
@@ -108,6 +121,7 @@ class Worker:
             except ProcessLookupError:
                 return
         self._process.wait()
+        _running.discard(self)
 
     def _ending(self, timed_out: bool) -> End:
         output = self._output.read_bytes()[-_OUTPUT_LIMIT:].decode("utf-8", "replace")

@@ -113,7 +113,7 @@ def _time_one(function: Function, call: Callable, device: str, value: int) -> di
 def save(table: pd.DataFrame, path: Path, machine: Machine) -> None:
     """Write the table as CSV, with the machine in its first line."""
     with open(path, "w", encoding="utf-8") as file:
-        file.write(f"# {machine.name}, torch {machine.torch}, triton {machine.triton}\n")
+        file.write(f"# {machine.summary}\n")
         table.drop(columns=["function"]).to_csv(file, index=False, float_format="%.4g")
 
 

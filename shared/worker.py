@@ -264,7 +264,7 @@ def bench(job: dict, script: course.Script, emit: Emit) -> None:
         )
         csv, png = results / f"{function.name}.csv", results / f"{function.name}.png"
         timing.save(table, csv, machine)
-        plots.speed(table, function, machine, png)
+        plots.speed(table, function, machine.summary, png)
         emit("plot", function=function.name, csv=str(csv), png=str(png))
 
 
