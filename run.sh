@@ -9,7 +9,15 @@ extra=()
 [ "${1:-}" = test ] && extra=(pytest)
 
 say() { printf '%s\n' "$*" >&2; }
-fits() { "$1" "$root/shared/environment.py" ${extra[@]+"${extra[@]}"} 2>/dev/null; }
+
+fits() { # prints why not
+    "$1" "$root/shared/environment.py" ${extra[@]+"${extra[@]}"} 2>/dev/null
+}
+
+finished() { # the environment made before, if it was finished for these very requirements
+    [ "$(cat "$venv/complete" 2>/dev/null)" = "$(cksum < "$root/requirements.txt")" ] &&
+        fits "$venv/bin/python" >/dev/null
+}
 
 start() {
     export COURSE_FROM="$PWD"
@@ -17,24 +25,27 @@ start() {
     exec "$1" -m shared "${@:2}"
 }
 
-# 1. The Python that was named, or the one at hand.
+# 1. The Python that was named, or the one at hand (a lesson's file says which Python runs it).
 named="${PYTHON:-}"
 if [ -n "$named" ] && ! command -v -- "$named" >/dev/null; then
     say "PYTHON: there is no $named."
     exit 2
 fi
-python="${named:-python3}"
-why="there is no $python here."
-if command -v -- "$python" >/dev/null; then
-    why="$(fits "$python")" && start "$python" "$@"
+python="$(command -v -- "${named:-${COURSE_PYTHON:-python3}}" || true)"
+case "$python" in "" | /*) ;; *) python="$PWD/$python" ;; esac
+why="there is no python3 here."
+if [ -n "$python" ]; then
+    if why="$(fits "$python")"; then
+        start "$python" "$@"
+    fi
 fi
 
-# 2. The environment made before, if that was finished for these very requirements.
-wanted="$(cksum < "$root/requirements.txt")"
-if [ "$(cat "$venv/complete" 2>/dev/null)" = "$wanted" ]; then
-    if [ -n "$named" ] && [ "$(cat "$venv/made-by" 2>/dev/null)" != "$(command -v -- "$named")" ]; then
-        say "PYTHON: $named cannot be used as it is: $why"
-        say "It would need a new .venv, and there is one made by $(cat "$venv/made-by" 2>/dev/null)."
+# 2. The environment made before.
+if finished; then
+    maker="$(cat "$venv/made-by" 2>/dev/null || true)"
+    if [ -n "$named" ] && [ "$(readlink -f -- "$maker")" != "$(readlink -f -- "$python")" ]; then
+        say "PYTHON: $named cannot be used as it is: ${why:-it does not run.}"
+        say "It would need a new .venv, and there is one made by $maker."
         say "Remove $venv first, or leave PYTHON out."
         exit 2
     fi
@@ -42,41 +53,50 @@ if [ "$(cat "$venv/complete" 2>/dev/null)" = "$wanted" ]; then
 fi
 
 # 3. A new one. What an interrupted attempt left behind is used again.
-base="$named"
+base="${named:+$python}"
 for candidate in python3 python3.13 python3.12 python3.11 python3.10; do
     [ -n "$base" ] && break
     if "$candidate" -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; then
-        base="$candidate"
+        base="$(command -v -- "$candidate")"
     fi
 done
 if [ -z "$base" ]; then
     say "The course needs Python 3.10, 3.11, 3.12 or 3.13, and found none. Install one, or name it: PYTHON=... ./run.sh"
     exit 2
 fi
-say "Setting up, once: $python cannot be used as it is: $why"
+if [ ! -w "$root" ]; then
+    say "The course needs packages that ${python:-python3} does not have (${why:-it does not run.})"
+    say "They would go to $venv, and $root is not writable."
+    exit 2
+fi
+say "Setting up, once: ${python:-python3} cannot be used as it is: ${why:-it does not run.}"
 say "So $venv is made now, with PyTorch, Triton, Matplotlib and pandas from requirements.txt."
 say "That is a download of up to 3 GB (PyTorch with its CUDA libraries) and takes up to 7 GB of disk."
 say "It may be interrupted: the next ./run.sh goes on from there."
-if command -v flock >/dev/null && : 2>/dev/null > "$root/.venv.lock"; then
+if command -v flock >/dev/null; then
     exec 9> "$root/.venv.lock"
-    flock 9
+    flock 9 # another ./run.sh may be at it
 fi
-if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
-    if ! "$base" -m venv --clear "$venv" >&2; then
-        say "The environment could not be made. On Debian and Ubuntu:  apt install python3-venv"
+if ! finished; then
+    if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
+        if ! "$base" -m venv --clear "$venv" >&2; then
+            say "The environment could not be made. On Debian and Ubuntu:  apt install python3-venv"
+            exit 2
+        fi
+    fi
+    printf '%s\n' "$base" > "$venv/made-by"
+    if ! "$venv/bin/python" -m pip install --disable-pip-version-check -r "$root/requirements.txt" >&2; then
+        say "The packages could not be installed; the lines above say why. No network, or too little disk, are likely."
+        say "Then run the same command again: nothing is lost."
         exit 2
     fi
+    if ! why="$(fits "$venv/bin/python")"; then
+        say "The new environment does not work: $why"
+        exit 2
+    fi
+    cksum < "$root/requirements.txt" > "$venv/complete"
 fi
-command -v -- "$base" > "$venv/made-by"
-if ! "$venv/bin/python" -m pip install --disable-pip-version-check -r "$root/requirements.txt" >&2; then
-    say "The packages could not be installed; the lines above say why. No network, or too little disk, are likely."
-    say "Then run the same command again: nothing is lost."
-    exit 2
+if command -v flock >/dev/null; then
+    exec 9>&-
 fi
-if ! why="$(fits "$venv/bin/python")"; then
-    say "The new environment does not work: $why"
-    exit 2
-fi
-printf '%s\n' "$wanted" > "$venv/complete"
-[ -e "$root/.venv.lock" ] && exec 9>&-
 start "$venv/bin/python" "$@"

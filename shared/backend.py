@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import platform
 from dataclasses import asdict, dataclass
 from importlib import metadata
+
+OTHER_NAMES = {"triton": ("pytorch-triton-rocm", "triton-rocm", "pytorch-triton-xpu", "triton-xpu")}
 
 
 @dataclass(frozen=True)
@@ -40,11 +43,13 @@ def use_interpreter() -> None:
 
 
 def version(package: str) -> str:
-    """The installed version, or "not installed"."""
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "not installed"
+    """The installed version, or "not installed". Triton for AMD and Intel goes by other names."""
+    for name in (package, *OTHER_NAMES.get(package, ())):
+        try:
+            return metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return "not installed"
 
 
 def gpu_device() -> str:
@@ -60,10 +65,10 @@ def gpu_device() -> str:
 
 def gpu_seen_by_driver() -> bool:
     """Whether a GPU's driver is loaded, found without importing torch (which takes seconds)."""
-    return any(
-        os.path.exists(path)
-        for path in ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg", "/dev/dri/renderD128")
-    )
+    signs = ["/dev/nvidiactl", "/dev/kfd", "/usr/lib/wsl/lib/libcuda.so.1"]
+    if "xpu" in version("torch"):  # else it is only a laptop's display
+        signs.append("/dev/dri/renderD128")
+    return any(os.path.exists(path) for path in signs)
 
 
 def describe(device: str) -> Machine:
@@ -153,7 +158,7 @@ def _keep_the_type_of_loop_variables(interpreter) -> None:
     def typed_range(*bounds, step=None, **options):
         if step is not None:
             bounds = (0, *bounds, step) if len(bounds) == 1 else (*bounds, step)
-        numbers = range(*(int(bound) for bound in bounds))
+        numbers = range(*(operator.index(bound) for bound in bounds))
         if not any(isinstance(bound, tl.tensor) and bound.dtype == tl.int64 for bound in bounds):
             return numbers
         return (
@@ -165,7 +170,7 @@ def _keep_the_type_of_loop_variables(interpreter) -> None:
 
     def patched(function):
         scope = patch(function)
-        function.__globals__.setdefault("range", typed_range)
+        function.__globals__.setdefault("range", typed_range)  # plain numbers get a plain range
         for language in {function.__globals__.get("tl"), tl.core} - {None}:
             if hasattr(language, "range"):
                 scope.set_attr(language, "range", typed_range)

@@ -26,8 +26,12 @@ exit status: 0 passed, 1 not there yet, 2 this machine or the command line is at
 def main(arguments: list[str] | None = None) -> int:
     """Run a command. Returns the exit status."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    if folder := os.environ.get("COURSE_FROM"):  # run.sh moved here from where the person is
+    folder = os.environ.get("COURSE_FROM")  # run.sh moved here from where the person is
+    if folder and os.path.isdir(folder):
         os.chdir(folder)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal without ✓ shows ? and goes on
     commands = {
         "hint": _hint,
         "reset": _reset,
@@ -44,6 +48,8 @@ def main(arguments: list[str] | None = None) -> int:
         return _check(arguments)
     except course.UnknownName as error:
         return _fault(str(error))
+    except (OSError, UnicodeDecodeError) as error:
+        return _fault(f"A file could not be read or written: {error}")
     except KeyboardInterrupt:
         return _fault("Stopped.")
 
@@ -73,7 +79,11 @@ def _check(arguments: list[str]) -> int:
     parser.add_argument(
         "--file", metavar="PATH", help="check this file against the lesson's contract"
     )
-    parser.add_argument("--json", metavar="PATH", help="write the whole verdict as data")
+    parser.add_argument(
+        "--json",
+        metavar="PATH",
+        help="write the whole verdict as data; a list if it is several scripts",
+    )
     parser.add_argument("--no-bench", action="store_true", help="stop before timing")
     parser.add_argument(
         "--device",
@@ -89,10 +99,13 @@ def _check(arguments: list[str]) -> int:
         help="stop a script that is silent for this long",
     )
     given = parser.parse_args(arguments)
-    scripts = [script for name in given.name for script in course.resolve(name)]
-    solution = given.solution or any(
-        Path(name).resolve() == s.solution for name in given.name for s in scripts
-    )
+    scripts = list(dict.fromkeys(s for name in given.name for s in course.resolve(name)))
+    in_solutions = [Path(name).resolve().is_relative_to(course.SOLUTIONS) for name in given.name]
+    solution = given.solution or all(in_solutions)
+    if solution and given.file:
+        return _fault("--solution and --file name two different files to check: choose one.")
+    if any(in_solutions) and not all(in_solutions) and not given.solution:
+        return _fault("Some of these are solutions and some are your files: check them apart.")
     if given.file and len(scripts) > 1:
         meant = [s for s in scripts if s.file == Path(given.file).name]
         scripts = meant or [s for s in scripts if not s.optional]
@@ -101,6 +114,8 @@ def _check(arguments: list[str]) -> int:
         return _fault(f"--file checks one script, {given.name[0]} has several: name {names}.")
     if given.file and not Path(given.file).is_file():
         return _fault(f"--file: {given.file} is not a file.")
+    if given.json and Path(given.json).is_dir():
+        return _fault(f"--json: {given.json} is a folder, a file is wanted.")
     if given.json and not Path(given.json).absolute().parent.is_dir():
         return _fault(f"--json: the folder {Path(given.json).absolute().parent} does not exist.")
     named = {Path(name).resolve() for name in given.name} | {
@@ -227,8 +242,7 @@ def _reset(arguments: list[str]) -> int:
             script.path.write_text(fresh, encoding="utf-8")
             print(f"{where}: written.")
             continue
-        old = script.path.read_text(encoding="utf-8")
-        if old == fresh:
+        if script.path.read_bytes() == fresh.encode():
             print(f"{where}: nothing to do.")
             continue
         if not given.yes and not _confirmed(
@@ -239,6 +253,7 @@ def _reset(arguments: list[str]) -> int:
             continue
         copy = course.back_up(script)
         script.path.write_text(fresh, encoding="utf-8")
+        course.forget(script)
         print(f"{where}: reset. What it held is in {copy.relative_to(course.ROOT)}.")
     return status
 
@@ -247,7 +262,10 @@ def _confirmed(question: str) -> bool:
     if not sys.stdin.isatty():
         print(f"{question} Nobody is there to answer: say --yes to do it.")
         return False
-    return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+    try:
+        return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
 
 
 def _picture(arguments: list[str]) -> int:
@@ -272,8 +290,9 @@ def _picture(arguments: list[str]) -> int:
         folder = (
             Path(given.into).resolve() if given.into else selfcheck.results_folder(script, path)
         )
-        message = selfcheck.picture(script, path, folder)
+        drawn, message = selfcheck.picture(script, path, folder)
         print(message)
+        status = status if drawn else NOT_YET
     return status
 
 

@@ -150,14 +150,24 @@ def progress() -> dict[str, dict]:
         remembered = json.loads((STATE / "progress.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return remembered if isinstance(remembered, dict) else {}
+    if not isinstance(remembered, dict):
+        return {}
+    return {name: facts for name, facts in remembered.items() if isinstance(facts, dict)}
 
 
 def remember(script: Script, **facts) -> None:
     """Add facts about a script to the progress. A read-only checkout forgets, silently."""
     state = progress()
     key = f"{script.lesson}/{script.file}"
-    state[key] = {**state.get(key, {}), **facts}
+    _write({**state, key: {**state.get(key, {}), **facts}})
+
+
+def forget(script: Script) -> None:
+    """Drop everything remembered about a script: its verdict and the hints given."""
+    _write({k: v for k, v in progress().items() if k != f"{script.lesson}/{script.file}"})
+
+
+def _write(state: dict) -> None:
     try:
         STATE.mkdir(exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=STATE, delete=False, encoding="utf-8") as file:
@@ -173,7 +183,7 @@ def recall(script: Script) -> dict:
 
 
 def state_of(script: Script) -> str:
-    """One phrase: "not started", "TODO 2 of 4", "failing", "passed (CPU)", "edited since it
+    """One phrase: "not started", "TODO 2 of 4", "failing", "passed on CPU", "edited since it
     passed".
     """
     if not script.path.exists():
@@ -194,9 +204,9 @@ def state_of(script: Script) -> str:
     if known.get("digest") != digest(script.path):
         return "edited since it passed" if known["status"] == "passed" else "edited since it failed"
     return (
-        f"passed on {known['device']}"
+        f"passed on {known.get('device', '?')}"
         if known["status"] == "passed"
-        else f"failing on {known['device']}"
+        else f"failing on {known.get('device', '?')}"
     )
 
 

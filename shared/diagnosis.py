@@ -77,6 +77,7 @@ class Trial:
         self.folder = Path(folder)
         self.runs: list[_Run] = []
         self._modules: dict[str, object] = {}
+        self._tick: Callable[[], None] = lambda: None
 
     def recorder(self, **options) -> Recorder | None:
         """An observer for one case; None on a GPU, where accesses cannot be seen."""
@@ -105,15 +106,31 @@ class Trial:
     def failed(self) -> list[_Run]:
         return [run for run in self.runs if not run.outcome.passed]
 
-    def causes(self) -> list[Cause]:
-        """The mistakes that explain most failed cases; if none does, the patterns that fit."""
+    def causes(self, tick: Callable[[], None] = lambda: None) -> list[Cause]:
+        """The mistakes that explain most failed cases; if none does, the patterns that fit.
+
+        tick: called now and then, to show that work goes on.
+        """
         if not self.failed:
             return []
+        self._tick = tick
         named = [self._cause(mistake) for mistake in self._matching()]
         if named:
             return named
-        found = [cause for run in self._sample() for cause in patterns(run.outcome, run, self)]
-        return list(dict.fromkeys(found))[:2]
+        return self._patterns()
+
+    def _patterns(self) -> list[Cause]:
+        """What the failed cases of one kind of failure have in common; an error explains itself."""
+        sample = self._sample()
+        kinds: dict[str, list[list[Cause]]] = {}
+        for run in sample:
+            kinds.setdefault(run.outcome.kind, []).append(patterns(run.outcome, run, self))
+        shared_by_all = []
+        for found in kinds.values():
+            for cause in found[0]:
+                if all(cause.name in [c.name for c in others] for others in found):
+                    shared_by_all.append(cause)
+        return shared_by_all[:2]
 
     def _sample(self) -> list[_Run]:
         """Failed cases to look at: some of each function and kind of failure, small ones first."""
@@ -153,6 +170,7 @@ class Trial:
         return any(not self._run_mistake(mistake, run).passed for run in passed)
 
     def _run_mistake(self, mistake: Mistake, run: _Run) -> Outcome:
+        self._tick()
         path, module = self._edited(mistake)
         if isinstance(module, Exception):
             return correctness.outcome_of_error(module, path)
@@ -206,12 +224,10 @@ class Trial:
 
     def _edited(self, mistake: Mistake):
         if mistake.name not in self._modules:
-            from shared.worker import load_module
-
             path = self.folder / f"mistake_{len(self._modules)}.py"
             path.write_text(edited(self.solution, mistake), encoding="utf-8")
             try:
-                module = load_module(str(path), path.stem)
+                module = source.load_module(str(path), path.stem)
             except Exception as error:
                 module = error
             self._modules[mistake.name] = (str(path), module)
@@ -388,7 +404,14 @@ def _shape_of_error(output: torch.Tensor, run: _Run, inputs: dict[str, Guarded])
     if int(usable.sum()) > 3 and not found:
         ratio = got[usable] / truth[usable]
         spread = float(ratio.max() - ratio.min())
-        if spread < 1e-3 * abs(float(ratio.mean())) and abs(float(ratio.mean()) - 1) > 1e-2:
+        varies = float(truth[usable].max() - truth[usable].min()) > 0.1 * float(
+            truth[usable].abs().max()
+        )
+        if (
+            varies
+            and spread < 1e-3 * abs(float(ratio.mean()))
+            and abs(float(ratio.mean()) - 1) > 1e-2
+        ):
             found.append(
                 Cause(
                     "pattern",

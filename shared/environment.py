@@ -18,6 +18,20 @@ NEEDED = {
 }
 
 
+# What PyTorch's builds for AMD and Intel call their Triton.
+OTHER_NAMES = {"triton": ("pytorch-triton-rocm", "triton-rocm", "pytorch-triton-xpu", "triton-xpu")}
+
+
+def first_version(metadata, package):
+    """The installed version under any of the package's names, "" if there is none."""
+    for name in (package, *OTHER_NAMES.get(package, ())):
+        try:
+            return metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return ""
+
+
 def problem(extra=()):
     """What is missing, as a sentence; "" if nothing is."""
     if sys.version_info < (3, 10):
@@ -26,9 +40,8 @@ def problem(extra=()):
 
     versions = []
     for package in [*NEEDED, *extra]:
-        try:
-            version = metadata.version(package)
-        except metadata.PackageNotFoundError:
+        version = first_version(metadata, package)
+        if not version:
             return f"{package} is not installed in it."
         least = NEEDED.get(package, ())
         numbers = tuple(
@@ -38,13 +51,13 @@ def problem(extra=()):
         if numbers[: len(least)] < least:
             return f"{package} is {version}: {'.'.join(map(str, least))} or later is needed."
         versions.append(f"{package} {version}")
-    fingerprint = "\n".join([sys.executable, *versions])
+    fingerprint = ", ".join([sys.executable, *versions])
     memory = os.path.join(
         os.path.dirname(os.path.dirname(os.path.abspath(__file__))), ".course", "environment"
     )
     try:
         with open(memory, encoding="utf-8") as file:
-            if file.read() == fingerprint:
+            if fingerprint in file.read().splitlines():
                 return ""
     except OSError:
         pass
@@ -57,8 +70,8 @@ def problem(extra=()):
         return f"its packages do not import ({last})."
     try:
         os.makedirs(os.path.dirname(memory), exist_ok=True)
-        with open(memory, "w", encoding="utf-8") as file:
-            file.write(fingerprint)
+        with open(memory, "a", encoding="utf-8") as file:
+            file.write(fingerprint + "\n")
     except OSError:
         pass  # a read-only checkout asks again next time
     return ""

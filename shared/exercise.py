@@ -94,7 +94,6 @@ class Benchmark:
     baselines: what a person would call instead, name -> function of the same arguments.
                The special value "compile" stands for torch.compile of the first baseline.
     passes:    the bytes the algorithm has to move, over the least: 1.5 for two reads and a write.
-    note:      one line under the table.
     """
 
     x: str
@@ -103,7 +102,6 @@ class Benchmark:
     baselines: Mapping[str, Callable | str]
     dtype: str = "bfloat16"
     passes: float = 1.0
-    note: str = ""
 
 
 @dataclass(frozen=True)

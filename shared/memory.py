@@ -23,7 +23,7 @@ from shared.buffers import element_index, span_of
 
 SECTOR_BYTES = 32  # what a GPU moves between L2 and DRAM at the least
 _TRACKED_ELEMENTS = 1 << 22  # who wrote what is kept for tensors up to this span
-_NOBODY = -1
+_NOBODY, _SEVERAL = -1, -2  # in place of a program's number
 
 
 class AccessError(Exception):
@@ -42,7 +42,7 @@ class TooManyPrograms(Exception):
 class Finding:
     """Something wrong with an access.
 
-    kind:    "out of bounds", "race" or "undefined lanes".
+    kind:    "out of bounds" or "race".
     text:    one sentence for a person.
     access:  "load", "store" or "atomic".
     tensor:  the kernel's name for the argument, as `out_ptr`.
@@ -98,7 +98,6 @@ class Launch:
 
     kernel: str
     grid: tuple[int, int, int] = (0, 0, 0)
-    constants: dict[str, object] = field(default_factory=dict)
     regions: list[Region] = field(default_factory=list)
 
 
@@ -205,8 +204,6 @@ class Recorder:
                 tensor = getattr(value, "base", value)  # a TensorDescriptor has its tensor in .base
                 if isinstance(tensor, torch.Tensor):
                     launch.regions.append(_region(name, tensor, launch.regions))
-                elif name in executor.constexprs and isinstance(value, bool | int | float):
-                    launch.constants[name] = value
             self._launch, self._atomics = launch, False
             self.launches.append(launch)
             self.totals.launches += 1
@@ -368,7 +365,8 @@ class Recorder:
                 "reads what another program of the same "
                 "launch wrote: programs run in any order, so on a GPU it may not be there yet",
             )
-        region.reader[offsets] = me
+        readers = region.reader[offsets]
+        region.reader[offsets] = np.where((readers == _NOBODY) | (readers == me), me, _SEVERAL)
 
     def _check_write(self, builder, region: Region, offsets, values) -> None:
         if region.writer is None:
@@ -427,22 +425,19 @@ class Recorder:
 
     def never_written(self, output: torch.Tensor) -> int:
         """How many elements of `output` no store reached; 0 where that is not known."""
-        low = output.data_ptr()
-        written = None
+        if not output.is_contiguous():
+            return 0
+        low, known = output.data_ptr(), False
+        written = np.zeros(output.numel(), bool)
         for launch in self.launches:
             for region in launch.regions:
-                if (
-                    region.low == low
-                    and region.tensor.dtype == output.dtype
-                    and region.writer is not None
-                ):
-                    if region.atomic:
+                if region.low == low and region.tensor.dtype == output.dtype:
+                    if region.atomic or region.writer is None:
                         return 0
-                    touched = region.writer != _NOBODY
-                    written = touched if written is None else written | touched
-        if written is None or not output.is_contiguous():
-            return 0
-        return int(output.numel() - written[: output.numel()].sum())
+                    part = region.writer[: output.numel()] != _NOBODY
+                    written[: part.size] |= part
+                    known = True
+        return int((~written).sum()) if known else 0
 
 
 def _region(name: str, tensor: torch.Tensor, others: Sequence[Region]) -> Region:

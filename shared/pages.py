@@ -1,8 +1,7 @@
 """Puts the recorded measurements into the lessons' pages.
 
 A page says `<!-- measured: row_wise_sum -->` and `<!-- end -->`; what stands between them is
-written
-from solutions/results/, so no number on a page is typed by hand.
+written from solutions/results/, so no number on a page is typed by hand.
 """
 
 from __future__ import annotations

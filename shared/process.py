@@ -11,12 +11,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 _POLL_SECONDS = 0.02
 _OUTPUT_LIMIT = 16 * 1024
+_MOST_OUTPUT = 64 * 1024 * 1024  # a script that prints more is stopped
 
 
 _running: set[Worker] = set()
@@ -89,7 +91,7 @@ class Worker:
     def events(self) -> Iterator[dict]:
         """The worker's reports as they come. Sets `end` when there are no more."""
         heard = time.monotonic()
-        timed_out = False
+        timed_out = flooded = False
         with open(self._events, encoding="utf-8") as file:
             pending = ""
             while True:
@@ -104,28 +106,32 @@ class Worker:
                     yield self.last
                 if not running and not chunk:
                     break
+                if running and self._output.stat().st_size > _MOST_OUTPUT:
+                    flooded = True
+                    self.stop()
                 if running and time.monotonic() - heard > self.seconds:
                     timed_out = True
                     self.stop()
                 if not chunk:
                     time.sleep(_POLL_SECONDS)
-        _running.discard(self)
-        self.end = self._ending(timed_out)
+        self.stop()  # what the script started ends with it
+        self.end = self._ending(timed_out, flooded)
         self._folder.cleanup()
 
     def stop(self) -> None:
         """Kill the worker and everything it started."""
-        if self._process.poll() is None:
-            try:
-                os.killpg(self._process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                return
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         _running.discard(self)
 
-    def _ending(self, timed_out: bool) -> End:
-        output = self._output.read_bytes()[-_OUTPUT_LIMIT:].decode("utf-8", "replace")
+    def _ending(self, timed_out: bool, flooded: bool) -> End:
+        with open(self._output, "rb") as file:
+            file.seek(max(0, self._output.stat().st_size - _OUTPUT_LIMIT))
+            output = file.read().decode("utf-8", "replace")
         code = self._process.returncode
+        if flooded:
+            return End("killed", "it printed without end, so it was stopped.", output)
         if timed_out:
             return End(
                 "timeout",

@@ -252,6 +252,11 @@ def _take_check(events: list[dict], end: process.End, verdict: dict) -> None:
     verdict.update(stage="crash", message=where + end.text)
 
 
+def _why_it_ended(end: process.End) -> str:
+    """A worker's end in words, with what it said last if it failed."""
+    return f"{end.text} {_last_line(end.output)}" if end.kind == "failed" else end.text
+
+
 def _last_line(text: str) -> str:
     lines = [line for line in text.strip().splitlines() if line.strip()]
     return lines[-1] if lines else "(it printed nothing)"
@@ -304,9 +309,7 @@ def _take_compilation(events: list[dict], end: process.End, verdict: dict, faile
         if e["event"] == "compile skipped"
     ]
     if end.kind != "done":
-        verdict["notes"].append(
-            f"The compiler's process did not finish: {end.text or _last_line(end.output)}"
-        )
+        verdict["notes"].append(f"The compiler's process did not finish: {_why_it_ended(end)}")
     if failed or not errors:
         return
     compiled = {(c["function"], c["kernel"]) for c in verdict["compiled"]}
@@ -344,8 +347,8 @@ def _bench(job: dict, options: Options, verdict: dict) -> None:
         )
 
 
-def picture(script: course.Script, path: Path, folder: Path) -> str:
-    """Draw the accesses of a script's kernels into `folder`; returns what to tell."""
+def picture(script: course.Script, path: Path, folder: Path) -> tuple[bool, str]:
+    """Draw the accesses of a script's kernels into `folder`. Returns (all drawn, what to tell)."""
     job = {
         "lesson": script.lesson,
         "file": script.file,
@@ -355,14 +358,12 @@ def picture(script: course.Script, path: Path, folder: Path) -> str:
         "results": str(folder),
     }
     events, end = _Listener(job, 120).result()
-    told = [
-        e["png"] if e["event"] == "plot" else e["message"]
-        for e in events
-        if e["event"] in ("plot", "picture failed", "import failed", "contract")
-    ]
+    drawn = [e["png"] for e in events if e["event"] == "plot"]
+    failed = ("picture failed", "import failed", "contract")
+    problems = [e["message"] for e in events if e["event"] in failed]
     if end.kind != "done":
-        told.append(end.text or _last_line(end.output))
-    return "\n".join(told)
+        problems.append(_why_it_ended(end))
+    return not problems, "\n".join(drawn + problems)
 
 
 def record(script: course.Script, tell: Callable[[str], None]) -> dict:

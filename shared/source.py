@@ -1,11 +1,14 @@
-"""What the text of a script says without running it: its TODOs, which are open, syntax errors."""
+"""A script as text and as module: its TODOs, which are open, syntax errors, importing it."""
 
 from __future__ import annotations
 
 import ast
+import importlib.util
 import re
+import sys
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 _TODO = re.compile(r"^(?P<indent>\s*)# TODO (?P<number>\d+)(?P<title>.*)$")
 
@@ -43,7 +46,7 @@ class Source:
 
 def read(path: Path) -> Source:
     """Read a script. Raises OSError if it cannot be read, UnicodeDecodeError if it is not UTF-8."""
-    return parse(path.read_text(encoding="utf-8"), path)
+    return parse(path.read_text(encoding="utf-8-sig"), path)
 
 
 def parse(text: str, path: Path) -> Source:
@@ -52,9 +55,11 @@ def parse(text: str, path: Path) -> Source:
     comments = [(n, m) for n, line in enumerate(lines, 1) if (m := _TODO.match(line))]
     try:
         tree = ast.parse(text)
-    except SyntaxError as error:
+    except (SyntaxError, ValueError) as error:  # ValueError: a NUL byte, on older Pythons
         todos = tuple(Todo(int(m["number"]), n, _title(lines, n, m)) for n, m in comments)
-        return Source(path, text, todos, f"{error.msg}", error.lineno or 0)
+        return Source(
+            path, text, todos, str(getattr(error, "msg", error)), getattr(error, "lineno", 0) or 0
+        )
     open_lines = [node.lineno for node in ast.walk(tree) if _is_unknown(node)]
     todos = []
     for position, (line, match) in enumerate(comments):
@@ -86,3 +91,15 @@ def _is_unknown(node: ast.AST) -> bool:
 def functions_defined(text: str) -> list[str]:
     """Names of the functions at the top level of a script that parses."""
     return [node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
+
+
+def load_module(path: str, name: str) -> ModuleType:
+    """Import a script from its path. Raises whatever it raises."""
+    folder = str(Path(path).parent)
+    if folder not in sys.path:
+        sys.path.append(folder)
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module

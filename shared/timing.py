@@ -51,13 +51,11 @@ def sweep(
 ) -> pd.DataFrame:
     """Time `call`, the baselines and a copy over the benchmark's sizes.
 
-    Every candidate is timed twice, in turn with the others, and its better median counts. Columns:
-    `<name>_us` for each baseline, `yours_us` with `yours_low_us` and `yours_high_us`, `copy_us` for
-    a
-    copy of as many bytes, `gbps` (least traffic over time) and `of_ceiling`: the time that a copy
-    of
-    the bytes the algorithm has to move would take, over the time it took. Sizes that do not fit in
-    memory are left out.
+    Every candidate is timed twice, in turn with the others, and its better median counts. Columns,
+    times in µs: `<name>_us` for each baseline, `yours_us` with the quantiles `yours_low` and
+    `yours_high`, `copy_us` for a copy of as many bytes, `least_bytes`, `gbps` (those over the time)
+    and `of_ceiling`: the time that a copy of the bytes the algorithm has to move would take, over
+    the time it took. Sizes that do not fit in memory are left out.
     """
     benchmark = function.benchmark
     rows = []

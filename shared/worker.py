@@ -6,7 +6,6 @@ that happens, so that what was found before a crash is not lost. `process.Worker
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import json
 import os
@@ -17,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 
 from shared import backend, course
+from shared.source import load_module
 
 Emit = Callable[..., None]
 
@@ -39,18 +39,6 @@ def main() -> int:
     emit("end")
     sys.stdout.flush()
     os._exit(0)  # a thread that a learner's code started does not keep the verdict waiting
-
-
-def load_module(path: str, name: str) -> ModuleType:
-    """Import a script from its path. Raises whatever it raises."""
-    folder = str(Path(path).parent)
-    if folder not in sys.path:
-        sys.path.append(folder)
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def _import_script(job: dict, emit: Emit) -> ModuleType | None:
@@ -159,8 +147,13 @@ def check(job: dict, script: course.Script, emit: Emit) -> None:
             )
         if device == "cpu":
             _report_memory(function, call, job, emit)
-    for cause in trial.causes():
-        emit("cause", **cause.as_data())
+    try:
+        for cause in trial.causes(lambda: emit("thinking")):
+            emit("cause", **cause.as_data())
+    except RuntimeError:
+        if backend.gpu_answers(device):
+            raise
+        emit("gpu lost")  # an edited solution did it; the interpreter's causes are still to come
 
 
 def _report_memory(function, call, job: dict, emit: Emit) -> None:

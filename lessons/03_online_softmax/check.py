@@ -4,7 +4,7 @@ if __name__ == "__main__":  # the same as ./run.sh 03_online_softmax
     import os
     import sys
 
-    os.environ.setdefault("PYTHON", sys.executable)
+    os.environ.setdefault("COURSE_PYTHON", sys.executable)
     run = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "run.sh")
     os.execv(run, [run, os.path.abspath(__file__), *sys.argv[1:]])
 
@@ -75,7 +75,7 @@ online_softmax = Exercise(
                 shape=lambda n_cols: (min(16384, 2**29 // n_cols), n_cols),
                 baselines={"torch.softmax": rows_softmax, "torch.compile": "compile"},
                 passes=1.5,
-                note="two reads and one write",
+                # two reads and one write
             ),
         ),
         rows_function(
@@ -86,7 +86,7 @@ online_softmax = Exercise(
                 shape=lambda n_cols: (16, n_cols),
                 baselines={"torch.softmax": rows_softmax, "torch.compile": "compile"},
                 passes=1.5,
-                note="two reads and one write",
+                # two reads and one write
             ),
         ),
     ],

@@ -149,10 +149,12 @@ def test_states(state, monkeypatch, tmp_path):
     assert course.state_of(script) == "edited since it passed"
 
 
-def test_progress_that_cannot_be_read_is_no_progress(state):
+@pytest.mark.parametrize("text", ["{ broken", "[]", '{"00_vector_add/vector_add.py": 3}'])
+def test_progress_that_cannot_be_read_is_no_progress(state, text):
     state.mkdir()
-    (state / "progress.json").write_text("{ broken")
+    (state / "progress.json").write_text(text)
     assert course.progress() == {}
+    assert cli.main([]) == 0
     course.remember(course.resolve("00")[0], status="passed")
     assert course.progress()
 
@@ -236,6 +238,14 @@ def test_a_solution_file_runs_the_check_and_says_so(copy):
     assert done.returncode == 0 and "the finished solution, not your file" in done.stdout
 
 
+def test_a_python_named_by_a_relative_path(copy, tmp_path):
+    wrapper = tmp_path / "mypython"
+    wrapper.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    wrapper.chmod(0o755)
+    done = run([str(copy / "run.sh")], tmp_path, PYTHON="./mypython")
+    assert done.returncode == 0, done.stderr
+
+
 def test_an_unknown_python_is_said(copy):
     done = run([str(copy / "run.sh")], copy, PYTHON="no-such-python")
     assert done.returncode == 2 and "PYTHON: there is no no-such-python" in done.stderr
@@ -260,6 +270,11 @@ def test_a_finished_environment_is_used_and_an_unfinished_one_is_not(copy, tmp_p
     (copy / ".venv" / "made-by").write_text("/some/other/python\n")
     done = run([str(copy / "run.sh")], copy, PYTHON=str(bare / "bin/python"))
     assert done.returncode == 2 and "cannot be used as it is" in done.stderr
+    (copy / ".venv" / "bin" / "python").write_text("#!/bin/sh\nexit 1\n")  # no longer works
+    (copy / "requirements.txt").write_text("no-such-package-anywhere==1\n")
+    done = run([str(copy / "run.sh")], copy, PYTHON=str(bare / "bin/python"))
+    assert done.returncode == 2 and "Setting up, once" in done.stderr
+    assert "could not be" in done.stderr
 
 
 def test_every_command_of_the_readme_is_understood():

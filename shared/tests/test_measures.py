@@ -90,6 +90,32 @@ def test_writing_what_another_program_reads_is_a_race():
     assert [f.kind for f in recorder.findings] == ["race"]
 
 
+@triton.jit
+def first_reader_writes_kernel(x_ptr, out_ptr):
+    pid = tl.program_id(0)
+    tl.store(out_ptr + pid, tl.load(x_ptr))
+    if pid == 1:
+        tl.store(x_ptr, 5.0)
+
+
+def test_an_earlier_reader_is_not_forgotten():
+    x, out = torch.zeros(1), torch.zeros(2)
+    recorder, _ = observed(lambda: first_reader_writes_kernel[(2,)](x, out))
+    assert [f.kind for f in recorder.findings] == ["race"]
+
+
+def test_what_two_launches_leave_unwritten_is_counted():
+    x, out = torch.randn(300), torch.empty(300)
+    recorder = Recorder(__file__)
+
+    def launches():
+        copy_kernel[(1,)](x, out[:100], 100, 1, 0, BLOCK=128)
+        copy_kernel[(1,)](x, out, 120, 1, 0, BLOCK=128)
+
+    call_observed(launches, [], recorder)
+    assert recorder.never_written(out) == 180
+
+
 def test_a_launch_of_too_many_programs_is_stopped():
     x, out = torch.randn(1000), torch.empty(1000)
     _, outcome = observed(lambda: copy_kernel[(8,)](x, out, 1000, 1, 0, BLOCK=128), most_programs=7)

@@ -3,7 +3,7 @@
 import pytest
 
 from shared import correctness, course, diagnosis
-from shared.worker import load_module
+from shared.source import load_module
 
 PLANTED = [
     (script, mistake)
