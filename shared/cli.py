@@ -122,7 +122,8 @@ def _check(arguments: list[str]) -> int:
         name.removesuffix(".py") for name in given.name
     }
     options = selfcheck.Options(given.device, not given.no_bench, given.seconds)
-    verdicts = []
+    verdicts: list[dict] = []
+    checked: list[course.Script] = []
     for script in scripts:
         own = not solution and not given.file
         asked = script.path in named or script.name in named or len(scripts) == 1
@@ -139,6 +140,7 @@ def _check(arguments: list[str]) -> int:
         report.heading(script, path, solution)
         verdict = selfcheck.run(script, path, options, report.progress)
         verdicts.append(verdict)
+        checked.append(script)
         print(report.verdict(verdict, script))
         if own:
             _remember(script, verdict)
@@ -153,7 +155,7 @@ def _check(arguments: list[str]) -> int:
         and verdicts
         and all(v["status"] == selfcheck.PASSED for v in verdicts)
     ):
-        print(report.onward(scripts[-1], [(s, course.state_of(s)) for s in course.scripts()]))
+        print(report.onward(checked, [(s, course.state_of(s)) for s in course.scripts()]))
     return _status(scripts, verdicts)
 
 

@@ -394,15 +394,15 @@ def _run_refusal(call, case: Case, inputs) -> Outcome:
 
 def outcome_of_error(error: BaseException, source: str) -> Outcome:
     """An exception as an outcome, with the last line of `source` that it passed through."""
+    line, link = 0, error
+    while link is not None and not line:
+        frames = [f for f in traceback.extract_tb(link.__traceback__) if f.filename == source]
+        line = frames[-1].lineno or 0 if frames else 0
+        link = link.__cause__ or link.__context__
     while type(error).__name__ == "InterpreterError" and error.__cause__ is not None:
         error = error.__cause__
     if isinstance(error, AccessError):
         return Outcome("memory", error.finding.text, finding=error.finding, line=error.finding.line)
-    line, chain = 0, error
-    while chain is not None and not line:
-        frames = [f for f in traceback.extract_tb(chain.__traceback__) if f.filename == source]
-        line = frames[-1].lineno or 0 if frames else 0
-        chain = chain.__cause__ or chain.__context__
     return Outcome(
         "raised",
         f"{type(error).__name__}: {first_line(error)}",

@@ -26,7 +26,7 @@ from shared.memory import Recorder
 _MOST_CASES = 6  # failed cases on which the edited solutions are tried
 _MOST_CONTRADICTIONS = 16  # passed cases on which a likely mistake is tried
 _ENOUGH_FAILURES = 12  # after so many, no further cases are run
-_WRAPPED = 1 << 30  # an offset this far out is no slip of a mask
+_WRAPPED = (1 << 31) - (1 << 20)  # an offset this far before a tensor wrapped around in 32 bits
 
 
 @dataclass(frozen=True)
@@ -133,14 +133,15 @@ class Trial:
         return shared_by_all[:2]
 
     def _sample(self) -> list[_Run]:
-        """Failed cases to look at: some of each function and kind of failure, small ones first."""
+        """Failed cases to look at: some of each function and kind of failure, mostly small ones."""
         kinds: dict[tuple[str, str], list[_Run]] = {}
         for run in sorted(self.failed, key=_size):
             kinds.setdefault((run.function.name, run.outcome.kind), []).append(run)
-        sample, position = [], 0
-        while len(sample) < _MOST_CASES and any(position < len(group) for group in kinds.values()):
-            sample += [group[position] for group in kinds.values() if position < len(group)]
-            position += 1
+        sample: list[_Run] = []
+        while len(sample) < _MOST_CASES and any(kinds.values()):
+            # Two small ones, then a large one: some mistakes only differ where a loop turns twice.
+            end = -1 if len(sample) % 3 == 2 else 0
+            sample += [group.pop(end) for group in kinds.values() if group]
         return sample[:_MOST_CASES]
 
     def _matching(self) -> list[Mistake]:
@@ -194,7 +195,7 @@ class Trial:
             a, b = theirs.finding, ours.finding
             if (a.kind, a.access) != (b.kind, b.access):
                 return 0
-            if abs(a.offset) >= _WRAPPED and abs(b.offset) >= _WRAPPED:
+            if a.offset <= -_WRAPPED and b.offset <= -_WRAPPED:
                 return 1
             # Where the kernel is written another way, other programs and lanes may come first.
             return (
@@ -276,7 +277,7 @@ def patterns(outcome: Outcome, run: _Run, trial: Trial) -> list[Cause]:
 
 def _out_of_bounds(outcome: Outcome) -> Cause:
     finding = outcome.finding
-    if abs(finding.offset) >= _WRAPPED:
+    if finding.offset <= -_WRAPPED:
         return Cause(
             "pattern",
             "32-bit offset",
@@ -291,7 +292,7 @@ def _out_of_bounds(outcome: Outcome) -> Cause:
         "no mask",
         f"A {word} goes past its tensor. Lanes without an element need a mask that "
         "is False for them.",
-        f"The mask of this {word}, and the offsets it is made from.",
+        f"Check the mask of this {word}, and the offsets that it is made from.",
         line=finding.line,
     )
 
@@ -353,7 +354,7 @@ def _shape_of_error(output: torch.Tensor, run: _Run, inputs: dict[str, Guarded])
                     "pattern",
                     "the input returned",
                     f"The result equals {name}.",
-                    "What is stored, and what is returned.",
+                    "Check what is stored, and what is returned.",
                 )
             )
     if got.dim() == 2 and got.shape[0] == got.shape[1] and same(got, truth.T):
@@ -362,7 +363,7 @@ def _shape_of_error(output: torch.Tensor, run: _Run, inputs: dict[str, Guarded])
                 "pattern",
                 "transposed",
                 "The result is the transpose of the right one.",
-                "Which stride belongs to rows and which to columns.",
+                "Check which stride belongs to rows and which to columns.",
             )
         )
     wrong = ~((got - truth).abs() <= bound) & ~(
@@ -380,7 +381,7 @@ def _shape_of_error(output: torch.Tensor, run: _Run, inputs: dict[str, Guarded])
                 "only row 0 is right",
                 "Row 0 is right and every other row is wrong: the step "
                 "from row to row is not the tensor's.",
-                "The row stride: x.stride(0), and the output's own.",
+                "Check the row stride: x.stride(0), and the output's own.",
             )
         )
     columns = (
@@ -397,7 +398,7 @@ def _shape_of_error(output: torch.Tensor, run: _Run, inputs: dict[str, Guarded])
                     "wrong past the last full block",
                     f"Elements 0 to {first - 1} are right, all "
                     f"from {first} on are wrong: what lies past a full block is missing.",
-                    "The number of programs or of loop steps: it must round up.",
+                    "Check the number of programs or of loop steps: it must round up.",
                 )
             )
     usable = torch.isfinite(truth) & (truth.abs() > 1e-3) & torch.isfinite(got)
@@ -417,7 +418,7 @@ def _shape_of_error(output: torch.Tensor, run: _Run, inputs: dict[str, Guarded])
                     "pattern",
                     "constant ratio",
                     f"Every element is {float(ratio.mean()):.4g} times what it should be.",
-                    "A missing or doubled factor, or a sum with too many terms.",
+                    "Look for a missing or doubled factor, or a sum with too many terms.",
                 )
             )
     return found
@@ -437,9 +438,37 @@ _ERRORS = (
         "Pass the length as a parameter annotated tl.constexpr.",
     ),
     (
-        r"object of type 'int' has no len|'int' object is not iterable|can only concatenate.*int",
+        r"object of type 'int' has no len",
         "The grid is a number; a launch wants a tuple.",
         "Write (n_programs,), with the comma.",
+    ),
+    (
+        r"'int' object is not iterable|'tensor' object is not iterable|'pointer_type' object",
+        "A pointer or a block was used like a Python list.",
+        "Read through a pointer with tl.load(x_ptr + offsets); use tl.sum and tl.max in place of "
+        "Python's sum() and max().",
+    ),
+    (
+        r"must be Tensor, not tensor",
+        "A torch function was called on a block. Inside a kernel only tl. functions and operators "
+        "work.",
+        "Take the function of the same kind from triton.language, as tl.exp for torch.exp.",
+    ),
+    (
+        r"axis \d+ out of bounds|axis.*out of range|invalid axis",
+        "A reduction along an axis that the block does not have: a block with one axis has axis 0 "
+        "only.",
+        "Use axis=0 for a 1-D block; in a 2-D block, axis 1 is along the row.",
+    ),
+    (
+        r"is not string|cannot convert .*(constexpr|tuple).* to tensor",
+        "A print() in the kernel: the interpreter shows anything, a GPU wants a text first.",
+        'Take it out when you have seen enough, or write tl.device_print("x", x).',
+    ),
+    (
+        r"'NoneType' object has no attribute",
+        "A name holds None where a block is expected.",
+        "Check what it was assigned: tl.store, for one, gives nothing back.",
     ),
     (
         r"'float' object cannot be interpreted as an integer",
@@ -540,7 +569,7 @@ _ERRORS = (
     (
         r"UnboundLocalError|is not defined|referenced before assignment",
         "A name is used that was not assigned on the way here.",
-        "The spelling, and whether a TODO above defines it.",
+        "Check the spelling, and whether a TODO above defines it.",
     ),
     (
         r"missing \d+ required positional argument|got an unexpected keyword|multiple values for "

@@ -16,7 +16,8 @@ class Case:
 
     shape:    what `Function.arguments` turns into one shape for each argument.
     dtype:    "float32", "float16", "bfloat16" (bfloat16 runs on a GPU only).
-    layout:   how the tensors lie in memory, a name from `inputs.LAYOUTS`.
+    layout:   how the tensors lie in memory, a name from `buffers.LAYOUTS`; "y: sliced" is for
+              the argument y alone.
     values:   what they hold, a name from `inputs.VALUES`.
     why:      what would slip through without this case. Shown when it fails.
     gpu_only: True for what the interpreter cannot do (bfloat16) or could not do in time.

@@ -87,6 +87,11 @@ def draw(kind: str, shape: tuple[int, ...], generator: torch.Generator) -> torch
         values = _normal(shape, generator)
         values[..., : int(match.group(1))] = -math.inf
         return values
+    if match := re.fullmatch(r"2048, ones, -2048 in blocks of (\d+)", kind):
+        block = int(match.group(1))
+        values = torch.ones(shape, dtype=torch.float64)
+        values[..., :block], values[..., -block:] = 2048.0, -2048.0
+        return values
     return VALUES[kind](shape, generator)
 
 
@@ -119,11 +124,12 @@ def make_inputs(function: Function, case: Case, device: str, seed: int) -> dict[
             if name == case.refuses:
                 shape, arg_dtype = MISFITS[case.values](shape, dtype)
                 arg_device = "cpu" if case.values == "on the CPU" else device
-        if case.layout == "expanded" and math.prod(shape) > _LARGE:
+        which, colon, layout = case.layout.rpartition(": ")
+        if colon and which != name:
+            layout = "contiguous"
+        if layout == "expanded" and math.prod(shape) > _LARGE:
             first = draw(kind, (1, *shape[1:]), generator)
             tensors[name] = place(first.expand(shape), "expanded", name, arg_device, arg_dtype)
         else:
-            tensors[name] = place(
-                draw(kind, shape, generator), case.layout, name, arg_device, arg_dtype
-            )
+            tensors[name] = place(draw(kind, shape, generator), layout, name, arg_device, arg_dtype)
     return tensors

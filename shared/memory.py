@@ -118,6 +118,7 @@ class Totals:
     """What one call moved.
 
     read, written: bytes of the lanes that were not masked out.
+    idle_programs: programs without a single lane that read or wrote.
     read_sectors, written_sectors: distinct 32-byte sectors, counted for each access of each
     program.
     """
@@ -127,6 +128,7 @@ class Totals:
     read_sectors: int = 0
     written_sectors: int = 0
     programs: int = 0
+    idle_programs: int = 0
     launches: int = 0
 
     def as_data(self) -> dict[str, int]:
@@ -164,6 +166,7 @@ class Recorder:
         self.undefined_lines: Counter[int] = Counter()
         self._launch: Launch | None = None
         self._atomics = False
+        self._busy: set[int] = set()
 
     # What happens around a launch
 
@@ -204,7 +207,7 @@ class Recorder:
                 tensor = getattr(value, "base", value)  # a TensorDescriptor has its tensor in .base
                 if isinstance(tensor, torch.Tensor):
                     launch.regions.append(_region(name, tensor, launch.regions))
-            self._launch, self._atomics = launch, False
+            self._launch, self._atomics, self._busy = launch, False, set()
             self.launches.append(launch)
             self.totals.launches += 1
             try:
@@ -214,6 +217,7 @@ class Recorder:
 
                 launch.grid = tuple(getattr(interpreter.interpreter_builder, "grid_dim", (0, 0, 0)))
                 self.totals.programs += int(np.prod(launch.grid))
+                self.totals.idle_programs += int(np.prod(launch.grid)) - len(self._busy)
                 self._launch = None
 
         return observed
@@ -285,6 +289,7 @@ class Recorder:
             raise TooManyPrograms
         if addresses.size == 0:
             return None, addresses, active
+        self._busy.add(_linear(builder))
         low, high = int(addresses.min()), int(addresses.max())
         itemsize = max(1, ptrs.get_element_ty().primitive_bitwidth // 8)
         region = next(

@@ -160,6 +160,8 @@ def boil_down(error: BaseException, fn, source: str) -> tuple[str, int]:
         if said and said.strip():
             message = said
         link = link.__cause__
+    if quoted := re.fullmatch(r"\w+\((['\"])(.*)\1\)", message.strip(), re.DOTALL):
+        message = quoted.group(2)  # an exception shown as Python would write it
     lines = [part.strip() for part in message.splitlines() if part.strip()]
     return (lines[0] if lines else type(error).__name__), line
 

@@ -117,14 +117,13 @@ def _panel(axes, launch: Launch, region, kind: str, chosen: list[Access]) -> Non
         number = programs.index(access.program)
         base = np.array(colours(number % 7)[:3])  # grey, the ninth, means several programs
         colour = base + (1 - base) * 0.6 * (step / max(most - 1, 1) if most > 1 else 0)
-        for offset in access.offsets:
-            index = element_index(int(offset), tensor)
-            place = index if index is not None and len(index) == 2 else (0, (index or (0,))[0])
-            touched[place] += 1
-            if owner[place] == -1:  # the first touch counts: later passes do not repaint
-                owner[place], image[place] = number, colour
-            elif owner[place] != number:
-                image[place] = _SHARED
+        rows, cols = _places(access.offsets, tensor, shape)
+        np.add.at(touched, (rows, cols), 1)
+        before = owner[rows, cols]
+        image[rows[before == -1], cols[before == -1]] = colour  # the first touch counts
+        shared = (before != -1) & (before != number)
+        image[rows[shared], cols[shared]] = _SHARED
+        owner[rows[before == -1], cols[before == -1]] = number
     axes.imshow(image, aspect="auto", interpolation="nearest", extent=(0, shape[1], shape[0], 0))
     for row in range(1, shape[0]):
         axes.axhline(row, color="white", lw=1)
@@ -147,6 +146,17 @@ def _panel(axes, launch: Launch, region, kind: str, chosen: list[Access]) -> Non
     )
     axes.set_yticks([])
     axes.tick_params(labelsize=7)
+
+
+def _places(offsets: np.ndarray, tensor, shape) -> tuple[np.ndarray, np.ndarray]:
+    """Row and column of each offset; a 1-D tensor is one row."""
+    if tensor.is_contiguous():
+        return np.divmod(offsets, shape[1])
+    indices = [element_index(int(o), tensor) or (0,) for o in offsets]
+    return (
+        np.array([i[0] if len(i) == 2 else 0 for i in indices]),
+        np.array([i[-1] for i in indices]),
+    )
 
 
 def _name_programs(axes, chosen, tensor, shape, programs) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -37,12 +38,14 @@ class End:
 
     kind:   "done", "timeout", "killed" or "failed".
     text:   one sentence for anything but "done".
-    output: what the learner's code printed, cut to 16 KiB.
+    output: what the learner's code printed, the first 16 KiB.
+    line:   where it was stuck, 0 if that is not known.
     """
 
     kind: str
     text: str
     output: str
+    line: int = 0
 
 
 class Worker:
@@ -54,6 +57,7 @@ class Worker:
 
     def __init__(self, job: dict, seconds: float):
         self.seconds = seconds
+        self._path = job["path"]
         self._folder = tempfile.TemporaryDirectory(prefix="course-")
         folder = Path(self._folder.name)
         self._events = folder / "events.jsonl"
@@ -87,6 +91,7 @@ class Worker:
         _running.add(self)
         self.last: dict = {}
         self.end: End | None = None
+        self.stuck_at = 0
 
     def events(self) -> Iterator[dict]:
         """The worker's reports as they come. Sets `end` when there are no more."""
@@ -111,12 +116,24 @@ class Worker:
                     self.stop()
                 if running and time.monotonic() - heard > self.seconds:
                     timed_out = True
+                    self.stuck_at = self._ask_where()
                     self.stop()
                 if not chunk:
                     time.sleep(_POLL_SECONDS)
         self.stop()  # what the script started ends with it
         self.end = self._ending(timed_out, flooded)
         self._folder.cleanup()
+
+    def _ask_where(self) -> int:
+        """The line of the file under test that a silent worker is on, 0 if it does not say."""
+        with suppress(ProcessLookupError):
+            os.kill(self._process.pid, signal.SIGUSR1)  # the worker's faulthandler answers
+            time.sleep(0.5)
+        where = Path(self._folder.name) / "where.txt"
+        text = where.read_text(encoding="utf-8", errors="replace") if where.exists() else ""
+        path = re.escape(self._path)
+        match = re.search(rf'File "{path}", line (\d+)', text)
+        return int(match.group(1)) if match else 0
 
     def stop(self) -> None:
         """Kill the worker and everything it started."""
@@ -127,18 +144,19 @@ class Worker:
 
     def _ending(self, timed_out: bool, flooded: bool) -> End:
         with open(self._output, "rb") as file:
-            file.seek(max(0, self._output.stat().st_size - _OUTPUT_LIMIT))
-            output = file.read().decode("utf-8", "replace")
+            if self._process.returncode > 0:  # a failure says why at the end
+                file.seek(max(0, self._output.stat().st_size - _OUTPUT_LIMIT))
+            output = file.read(_OUTPUT_LIMIT).decode("utf-8", "replace")
         code = self._process.returncode
         if flooded:
             return End("killed", "it printed without end, so it was stopped.", output)
         if timed_out:
-            return End(
-                "timeout",
+            text = (
                 f"no answer for {self.seconds:g} seconds, so it was stopped. A loop that never "
-                "ends, a sleep, or input() does that.",
-                output,
+                f"ends "
+                "does that, and so does waiting for input."
             )
+            return End("timeout", text, output, self.stuck_at)
         if self.last.get("event") == "end":
             return End("done", "", output)
         if code == -signal.SIGSEGV:

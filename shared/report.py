@@ -114,12 +114,14 @@ def _next(states) -> course.Script | None:
     )
 
 
-def onward(script: course.Script, states) -> str:
-    """After a pass: where the solution is and what comes next. Staying is fine too."""
-    lines = [f"To compare: {shown(script.solution)}"]
+def onward(scripts: Sequence[course.Script], states) -> str:
+    """After a pass: where the solutions are and what comes next. Staying is fine too."""
+    lines = [f"To compare: {shown(script.solution)}" for script in scripts]
     following = _next(states)
     if following is None:
         lines.append("That was the last one. You have written every kernel of the course.")
+    elif following.lesson == scripts[-1].lesson:
+        lines.append(f"Next: {shown(following.path)}")
     else:
         lines.append(f"Next: {shown(following.path.parent / 'README.md')}")
     return "\n".join(lines)
@@ -153,7 +155,7 @@ def verdict(data: dict, script: course.Script) -> str:
             lines.append(place)
         if data["stage"] == "todos":
             lines += _open_todos(data)
-    lines += _failures(failed)
+    lines += _failures(failed, data)
     lines += _causes(data)
     lines += [
         _wrap(f"{case['function']} {case['label']} was left out: {case['message']}")
@@ -175,7 +177,7 @@ def _open_todos(data: dict) -> list[str]:
     ]
 
 
-def _failures(failed: list[dict]) -> list[str]:
+def _failures(failed: list[dict], data: dict) -> list[str]:
     lines = []
     shown_messages: set[str] = set()
     picked = []
@@ -188,6 +190,8 @@ def _failures(failed: list[dict]) -> list[str]:
         where = " (in the interpreter)" if case.get("where") else ""
         lines.append(_strong(f"  {case['function']}: {case['label']}") + where)
         lines.append(_wrap(case["message"], "    "))
+        if case.get("line") and not data["causes"]:
+            lines.append(f"    {shown(data['file'])}:{case['line']}")
         if case["why"]:
             lines.append(_wrap(f"This case is there because: {case['why']}.", "    "))
     if len(failed) > min(len(picked), _MOST_CASES):
@@ -205,7 +209,8 @@ def _causes(data: dict) -> list[str]:
                 _wrap(
                     "No known mistake gives these numbers. Take the smallest case above and "
                     "follow it by hand; "
-                    "print() inside a kernel works in the interpreter (--device cpu)."
+                    "print() inside a kernel works in the interpreter (--device cpu); take it out "
+                    "again."
                 )
             ]
         return []
@@ -241,7 +246,7 @@ def _memory(data: dict) -> list[str]:
             else ""
         )
         lines.append(
-            f"    {row['function']}, {row['label']}: {row['programs']} programs, "
+            f"    {row['function']}, {row['label']}: {row['programs']} programs{_idle(row)}, "
             f"{row['launches']} launch{'es' if row['launches'] != 1 else ''}"
         )
         lines.append(
@@ -249,6 +254,10 @@ def _memory(data: dict) -> list[str]:
             f"writes {written:,} B ({_ratio(written, row['least_written'])}){fetched}"
         )
     return lines
+
+
+def _idle(row: dict) -> str:
+    return f" ({row['idle_programs']} of them did nothing)" if row["idle_programs"] else ""
 
 
 def _ratio(value: int, least: int) -> str:
@@ -346,10 +355,9 @@ def _output(data: dict) -> list[str]:
     if not printed:
         return []
     lines = ["  What it printed:"]
+    lines += [f"    {line[: WIDTH - 4]}" for line in printed[:_MOST_OUTPUT_LINES]]
     cut = len(printed) - _MOST_OUTPUT_LINES
-    if cut > 0:
-        lines.append(f"    [{cut} lines left out]")
-    return lines + [f"    {line[: WIDTH - 4]}" for line in printed[-_MOST_OUTPUT_LINES:]]
+    return [*lines, f"    [{cut} more lines]"] if cut > 0 else lines
 
 
 def _ending(data: dict, script: course.Script) -> str:

@@ -138,7 +138,7 @@ def _run_stages(script, path, options, verdict, tell) -> None:
     job = {"lesson": script.lesson, "file": script.file, "path": str(path)}
     gpu = options.device == "gpu" or (options.device == "auto" and backend.gpu_seen_by_driver())
     tell("Checking in the interpreter" + (" and on the GPU" if gpu else "") + ", and compiling")
-    interpreter = _Listener({**job, "kind": "check", "device": "cpu"}, options.seconds or 60)
+    interpreter = _Listener({**job, "kind": "check", "device": "cpu"}, options.seconds or 40)
     compiler = _Listener(
         {
             **job,
@@ -178,12 +178,19 @@ def _run_stages(script, path, options, verdict, tell) -> None:
     if verdict["status"] == FAULT or verdict["stage"] in ("import", "crash"):
         compiler.worker.stop()
         return
+    idle = [row["function"] for row in verdict["memory"] if not row["launches"]]
+    if idle and not verdict["message"]:
+        verdict["stage"] = "contract"
+        verdict["message"] = (
+            f"{idle[0]} launched no kernel. PyTorch can do this; the lesson is to write it."
+        )
     failed = (
         any(case["status"] not in ("ok", "skipped") for case in verdict["cases"])
         or verdict["message"]
     )
     _take_compilation(*compiler.result(), verdict, failed=bool(failed))
     if failed or verdict["stage"] == "compile":
+        _name_todos(verdict)
         return
     verdict.update(status=PASSED, stage="done")
     if gpu and options.bench:
@@ -193,6 +200,14 @@ def _run_stages(script, path, options, verdict, tell) -> None:
             options,
             verdict,
         )
+
+
+def _name_todos(verdict: dict) -> None:
+    """Give a cause with a line and no TODO the TODO whose answer is on that line."""
+    text = source.read(Path(verdict["file"]))
+    for cause in verdict["causes"]:
+        if not cause["todo"]:
+            cause["todo"] = text.todo_at(cause["line"] or verdict["line"])
 
 
 def results_folder(script: course.Script, path: Path) -> Path:
@@ -249,7 +264,7 @@ def _take_check(events: list[dict], end: process.End, verdict: dict) -> None:
     where = f"In the case {current['function']}: {current['label']}, " if current else ""
     if not where and not verdict["cases"]:
         where = "While the file was imported, "
-    verdict.update(stage="crash", message=where + end.text)
+    verdict.update(stage="crash", message=where + end.text, line=end.line)
 
 
 def _why_it_ended(end: process.End) -> str:
@@ -323,6 +338,7 @@ def _take_compilation(events: list[dict], end: process.End, verdict: dict, faile
         return
     first = fatal[0]
     verdict["causes"] = first["causes"]
+    _name_todos(verdict)
     verdict.update(
         stage="compile",
         line=first["line"],

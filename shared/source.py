@@ -43,6 +43,16 @@ class Source:
         """The line of TODO `number`, 0 if the comment is not there (any more)."""
         return next((todo.line for todo in self.todos if todo.number == number), 0)
 
+    def todo_at(self, line: int) -> int:
+        """The number of the TODO whose answer is on that line, 0 if it is nobody's."""
+        lines = self.text.splitlines()
+        for todo in self.todos:
+            if todo.line < line <= len(lines) and all(t.strip() for t in lines[todo.line : line]):
+                between = [other for other in self.todos if todo.line < other.line <= line]
+                if not between:
+                    return todo.number
+        return 0
+
 
 def read(path: Path) -> Source:
     """Read a script. Raises OSError if it cannot be read, UnicodeDecodeError if it is not UTF-8."""

@@ -6,9 +6,12 @@ that happens, so that what was found before a crash is not lost. `process.Worker
 
 from __future__ import annotations
 
+import faulthandler
 import inspect
+import io
 import json
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Callable
@@ -23,6 +26,8 @@ Emit = Callable[..., None]
 
 def main() -> int:
     job = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    where = open(Path(job["folder"]) / "where.txt", "w", encoding="utf-8")  # noqa: SIM115
+    faulthandler.register(signal.SIGUSR1, file=where)  # asked when this process is silent too long
     reports = Path(sys.argv[2])
 
     def emit(event: str, **data) -> None:
@@ -93,6 +98,23 @@ def _functions(job: dict, exercise, module: ModuleType, emit: Emit) -> list:
     return found
 
 
+class _Labelled(io.TextIOBase):
+    """Standard output that says once, before the first words of a case, which case is speaking."""
+
+    def __init__(self, stream):
+        self.stream = stream
+        self.label = ""
+
+    def write(self, text: str) -> int:
+        if self.label and text.strip():
+            self.stream.write(f"[{self.label}]\n")
+            self.label = ""
+        return self.stream.write(text)
+
+    def flush(self) -> None:
+        self.stream.flush()
+
+
 def check(job: dict, script: course.Script, emit: Emit) -> None:
     """Correctness, memory (in the interpreter) and diagnosis."""
     import torch
@@ -113,6 +135,7 @@ def check(job: dict, script: course.Script, emit: Emit) -> None:
     module = _import_script(job, emit)
     if module is None:
         return
+    sys.stdout = printed = _Labelled(sys.stdout)
     trial = diagnosis.Trial(
         exercise, script.solution.read_text(encoding="utf-8"), job["path"], device, job["folder"]
     )
@@ -134,6 +157,7 @@ def check(job: dict, script: course.Script, emit: Emit) -> None:
                 "values": case.values,
             }
             emit("case started", **data)
+            printed.label = f"{function.name}: {case.label}"
             recorder = trial.recorder()
             outcome = correctness.run_case(
                 function, call, case, device, number, job["path"], recorder
@@ -147,6 +171,7 @@ def check(job: dict, script: course.Script, emit: Emit) -> None:
             )
         if device == "cpu":
             _report_memory(function, call, job, emit)
+    sys.stdout = io.StringIO()  # what edited solutions and repeated runs print is not shown
     try:
         for cause in trial.causes(lambda: emit("thinking")):
             emit("cause", **cause.as_data())
@@ -165,11 +190,14 @@ def _report_memory(function, call, job: dict, emit: Emit) -> None:
     case = Case(function.memory)
     inputs = [g.view for g in make_inputs(function, case, "cpu", 0).values()]
     recorder = Recorder(job["path"], count_sectors=True)
+    sys.stdout, stdout = io.StringIO(), sys.stdout  # a kernel's print() has been shown by then
     emit("memory started", function=function.name)
     try:
         correctness.call_observed(call, inputs, recorder)
     except Exception:  # the cases have said what is wrong; there is just no table then
         return
+    finally:
+        sys.stdout = stdout
     least = function.traffic(*inputs)
     emit(
         "memory",

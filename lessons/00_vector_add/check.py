@@ -25,7 +25,7 @@ vector_add = Exercise(
             arguments=lambda shape: {"x": shape, "y": shape},
             reference=torch.add,
             traffic=traffic,
-            memory=(5000,),
+            memory=(3000,),
             typical=(1 << 20,),
             picture=(4000,),
             cases=[
@@ -48,6 +48,8 @@ vector_add = Exercise(
                     layout="every other element",
                     why="strides count elements, not bytes",
                 ),
+                Case((1100,), layout="x: every other element", why="x has a stride, y has none"),
+                Case((1100,), layout="y: every other element", why="y has a stride, x has none"),
                 Case((40,), layout="expanded", why="one element expanded: a stride of 0"),
                 Case(
                     (3,),
@@ -153,6 +155,34 @@ vector_add = Exercise(
             says="the stride is left out: right for a contiguous vector, wrong for a view such as "
             "x[::2]",
             look="where element i of a view lies.",
+        ),
+        Mistake(
+            "y read with the stride of x",
+            todo=3,
+            edits=(("y_ptr + offsets * stride_y", "y_ptr + offsets * stride_x"),),
+            says="y is read with x's stride: right as long as both have the same",
+            look="the stride in the second load.",
+        ),
+        Mistake(
+            "stored with the stride of x",
+            todo=4,
+            edits=(("tl.store(out_ptr + offsets,", "tl.store(out_ptr + offsets * stride_x,"),),
+            says="the store uses x's stride, and out is contiguous whatever x is",
+            look="the pointers of the store.",
+        ),
+        Mistake(
+            "stored into x",
+            todo=4,
+            edits=(("tl.store(out_ptr + offsets,", "tl.store(x_ptr + offsets * stride_x,"),),
+            says="the sum is stored into x, and out stays empty",
+            look="the pointer of the store.",
+        ),
+        Mistake(
+            "nothing is stored",
+            todo=4,
+            edits=(("tl.store(out_ptr + offsets, x + y, mask=mask)", "x + y"),),
+            says="the sum is computed and never stored",
+            look="tl.store.",
         ),
         Mistake(
             "32-bit offsets",

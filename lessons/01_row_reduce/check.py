@@ -50,6 +50,12 @@ row_wise_sum = Exercise(
             cases=with_cases(
                 row_cases(block=BLOCK, minus_inf=False),
                 Case((4, 0), why="the sum of nothing is 0"),
+                Case(
+                    (1, 4 * BLOCK),
+                    "float16",
+                    values=f"2048, ones, -2048 in blocks of {BLOCK}",
+                    why="float16 cannot tell 2049 from 2048: the ones are lost in a float16 sum",
+                ),
                 Case((3, 40), values="some -inf", why="a sum with -inf in it is -inf"),
                 Case((2, 200_003), gpu_only=True, why="a row far longer than any block"),
                 Case(
@@ -125,6 +131,15 @@ row_wise_sum = Exercise(
             look="what `start` is for.",
         ),
         Mistake(
+            "start counted in blocks",
+            todo=2,
+            edits=(("cols = start + lanes", "cols = start * BLOCK_SIZE + lanes"),),
+            says="`start` is multiplied by BLOCK_SIZE, and it counts columns already: the loop "
+            "goes in "
+            "steps of BLOCK_SIZE",
+            look="the values that `start` takes.",
+        ),
+        Mistake(
             "no mask on the load",
             todo=3,
             edits=(("cols * stride_col, mask=mask, other=0.0)", "cols * stride_col)"),),
@@ -167,7 +182,6 @@ row_wise_sum = Exercise(
             edits=(
                 ("dtype=tl.float32)\n    for", "dtype=x_ptr.dtype.element_ty)\n    for"),
                 ("sums += values.to(tl.float32)", "sums += values"),
-                ("total = tl.sum(sums, axis=0)", "total = tl.sum(sums.to(tl.float16), axis=0)"),
             ),
             says="the sum is kept in float16, which has 11 bits: small values vanish beside a "
             "large sum",
@@ -225,6 +239,13 @@ row_wise_sum = Exercise(
             todo=6,
             edits=(("grid = (n_rows,)", "grid = (triton.cdiv(n_cols, BLOCK_SIZE),)"),),
             says="the grid counts blocks of columns, and each program is a row",
+            look="what the program id is used for in the kernel.",
+        ),
+        Mistake(
+            "a program for each column",
+            todo=6,
+            edits=(("grid = (n_rows,)", "grid = (n_cols,)"),),
+            says="the grid counts columns, and each program is a row",
             look="what the program id is used for in the kernel.",
         ),
         Mistake(

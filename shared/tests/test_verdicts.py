@@ -159,6 +159,61 @@ def test_a_wild_store_is_found_before_it_crashes(tmp_path):
     assert "1 << 40" in line
 
 
+def test_the_line_of_an_endless_loop_is_told(tmp_path):
+    text = solution_with(
+        VECTOR_ADD,
+        ("    BLOCK_SIZE = 1024\n", "    BLOCK_SIZE = 1024\n    while True:\n        pass\n"),
+    )
+    verdict, _ = checked(VECTOR_ADD, text, tmp_path, seconds=12)
+    assert text.splitlines()[verdict["line"] - 1].strip() in ("while True:", "pass")
+
+
+def test_prints_of_a_kernel_are_labelled_and_the_first_are_kept(tmp_path):
+    edit = (
+        "    mask = offsets < n_elements\n",
+        "    mask = offsets < n_elements\n    print('mask', mask)\n",
+    )
+    _, told = checked(VECTOR_ADD, solution_with(VECTOR_ADD, edit), tmp_path)
+    assert "What it printed: [vector_add: 3, float32, normal] mask [ True" in told, told
+
+
+def test_a_result_without_a_kernel_is_refused(tmp_path):
+    text = solution_with(
+        VECTOR_ADD, ("    BLOCK_SIZE = 1024\n", "    return x + y\n    BLOCK_SIZE = 1024\n")
+    )
+    verdict, told = checked(VECTOR_ADD, text, tmp_path)
+    assert verdict["status"] == selfcheck.NOT_YET
+    assert "vector_add launched no kernel" in told
+
+
+def test_programs_that_do_nothing_are_told(tmp_path):
+    text = solution_with(
+        VECTOR_ADD,
+        ("triton.cdiv(n_elements, BLOCK_SIZE)", "triton.cdiv(n_elements, BLOCK_SIZE) + 7"),
+    )
+    verdict, told = checked(VECTOR_ADD, text, tmp_path)
+    assert verdict["status"] == selfcheck.PASSED
+    assert "10 programs (7 of them did nothing)" in told
+
+
+@pytest.mark.parametrize(
+    ("new", "words"),
+    [
+        ("x = x_ptr[offsets]", "A pointer or a block was used like a Python list"),
+        ("x = torch.add(offsets, 1)", "Inside a kernel only tl. functions and operators work"),
+        ("x = tl.max(offsets, axis=1)", "axis 0 only"),
+        ("x = None", "holds None where a block is expected"),
+        ("x = undefined_name", "Check the spelling"),
+    ],
+)
+def test_common_slips_are_explained_with_their_line(new, words, tmp_path):
+    old = "x = tl.load(x_ptr + offsets * stride_x, mask=mask)"
+    text = solution_with(VECTOR_ADD, (old, new))
+    verdict, told = checked(VECTOR_ADD, text, tmp_path)
+    assert words in told, told
+    assert verdict["causes"][0]["line"] or verdict["cases"][0]["line"], told
+
+
 # Kernels that only the interpreter accepts
 
 GLOBAL = ("mask = offsets < n_elements", "mask = offsets < n_elements + SLACK")
