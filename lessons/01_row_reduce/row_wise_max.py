@@ -10,6 +10,8 @@ import torch
 import triton
 import triton.language as tl
 
+DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+
 
 @triton.jit
 def row_wise_max_kernel(
@@ -46,12 +48,12 @@ def row_wise_max_kernel(
 def row_wise_max(x: torch.Tensor) -> torch.Tensor:
     """The maximum of each row: x (n_rows, n_cols) -> (n_rows,).
 
-    Raises ValueError if x is not 2-D or has no columns, TypeError if it is not floating point.
+    Raises ValueError if x is not 2-D or has no columns, TypeError if it is not one of DTYPES.
     """
     if x.dim() != 2:
         raise ValueError(f"x must be 2-D, it has shape {tuple(x.shape)}")
-    if not x.is_floating_point():
-        raise TypeError(f"x must be floating point, it is {x.dtype}")
+    if x.dtype not in DTYPES:
+        raise TypeError(f"x is {x.dtype}, it must be one of {DTYPES}")
 
     n_rows, n_cols = x.shape
     if n_cols == 0:

@@ -19,6 +19,8 @@ import torch
 import triton
 import triton.language as tl
 
+DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+
 
 @triton.jit
 def online_softmax_kernel(
@@ -143,7 +145,7 @@ def normalize_kernel(
 def online_softmax(x: torch.Tensor) -> torch.Tensor:
     """Softmax over the last axis of x (n_rows, n_cols), one program a row.
 
-    Raises ValueError if x is not 2-D, TypeError if it is not floating point.
+    Raises ValueError if x is not 2-D, TypeError if it is not one of DTYPES.
     """
     _check(x)
     n_rows, n_cols = x.shape
@@ -207,8 +209,8 @@ def split_online_softmax(x: torch.Tensor) -> torch.Tensor:
 def _check(x: torch.Tensor) -> None:
     if x.dim() != 2:
         raise ValueError(f"x must be 2-D, it has shape {tuple(x.shape)}")
-    if not x.is_floating_point():
-        raise TypeError(f"x must be floating point, it is {x.dtype}")
+    if x.dtype not in DTYPES:
+        raise TypeError(f"x is {x.dtype}, it must be one of {DTYPES}")
 
 
 if __name__ == "__main__":  # the same as ./run.sh with this file's name

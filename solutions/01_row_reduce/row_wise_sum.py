@@ -10,6 +10,8 @@ import torch
 import triton
 import triton.language as tl
 
+DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+
 
 @triton.jit
 def row_wise_sum_kernel(
@@ -49,12 +51,12 @@ def row_wise_sum_kernel(
 def row_wise_sum(x: torch.Tensor) -> torch.Tensor:
     """The sum of each row: x (n_rows, n_cols) -> (n_rows,).
 
-    Raises ValueError if x is not 2-D, TypeError if it is not floating point.
+    Raises ValueError if x is not 2-D, TypeError if it is not one of DTYPES.
     """
     if x.dim() != 2:
         raise ValueError(f"x must be 2-D, it has shape {tuple(x.shape)}")
-    if not x.is_floating_point():
-        raise TypeError(f"x must be floating point, it is {x.dtype}")
+    if x.dtype not in DTYPES:
+        raise TypeError(f"x is {x.dtype}, it must be one of {DTYPES}")
 
     n_rows, n_cols = x.shape
     out = torch.empty(n_rows, dtype=x.dtype, device=x.device)

@@ -15,6 +15,7 @@ import torch
 import triton
 import triton.language as tl
 
+DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 MAX_COLS = 65536
 
 
@@ -73,12 +74,12 @@ def fast_softmax(x: torch.Tensor) -> torch.Tensor:
     """Softmax over the last axis of x (n_rows, n_cols).
 
     Raises ValueError if x is not 2-D or has more than 65,536 columns, TypeError if it is not
-    floating point.
+    one of DTYPES.
     """
     if x.dim() != 2:
         raise ValueError(f"x must be 2-D, it has shape {tuple(x.shape)}")
-    if not x.is_floating_point():
-        raise TypeError(f"x must be floating point, it is {x.dtype}")
+    if x.dtype not in DTYPES:
+        raise TypeError(f"x is {x.dtype}, it must be one of {DTYPES}")
     n_rows, n_cols = x.shape
     if n_cols > MAX_COLS:
         raise ValueError(f"x has {n_cols} columns, at most {MAX_COLS} fit: see online_softmax")
