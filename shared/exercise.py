@@ -199,11 +199,6 @@ def row_cases(block: int = 0, minus_inf: bool = True) -> tuple[Case, ...]:
         Case(
             (3, 70), values="last column 100", why="what is lost at the end of the row matters most"
         ),
-        Case(
-            (130, 130),
-            values="diagonal large",
-            why="each row's largest value is in another lane: none may be lost",
-        ),
         Case((5, 7), values="rows 200 apart", why="each row has a maximum of its own"),
         Case((4, 5), layout="sliced", why="the next row does not start where this one ends"),
         Case((6, 50), layout="transposed", why="neighbours in a row are far apart in memory"),

@@ -6,6 +6,7 @@ that happens, so that what was found before a crash is not lost. `process.Worker
 
 from __future__ import annotations
 
+import ctypes
 import faulthandler
 import inspect
 import io
@@ -15,6 +16,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 
@@ -26,6 +28,8 @@ Emit = Callable[..., None]
 
 def main() -> int:
     job = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: do not outlive the parent
     where = open(Path(job["folder"]) / "where.txt", "w", encoding="utf-8")  # noqa: SIM115
     faulthandler.register(signal.SIGUSR1, file=where)  # asked when this process is silent too long
     reports = Path(sys.argv[2])

@@ -315,6 +315,11 @@ row_wise_max = Exercise(
             picture=(6, 2500),
             cases=with_cases(
                 row_cases(block=BLOCK),
+                Case(
+                    (130, 130),
+                    values="diagonal large",
+                    why="each row's largest value is in another lane: none may be lost",
+                ),
                 Case((3, 0), values="with no columns", refuses="x", why="nothing has no maximum"),
                 Case((2, 200_003), gpu_only=True, why="a row far longer than any block"),
                 Case(

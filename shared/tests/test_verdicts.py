@@ -2,8 +2,13 @@
 in another style.
 """
 
+import contextlib
 import json
 import re
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -93,6 +98,34 @@ def test_a_script_that_never_ends_is_stopped(tmp_path):
     assert verdict["stage"] == "crash"
     assert "no answer for 12 seconds" in told and "3, float32" in told
     assert text.splitlines()[verdict["line"] - 1].strip() in ("while True:", "pass")
+
+
+def test_workers_end_with_a_parent_that_is_killed(tmp_path):
+    loop = ("    BLOCK_SIZE = 1024\n", "    BLOCK_SIZE = 1024\n    while True:\n        pass\n")
+    path = tmp_path / "vector_add.py"
+    path.write_text(solution_with(VECTOR_ADD, loop))
+    command = [sys.executable, "-m", "shared", "vector_add", "--file", str(path), "--device", "cpu"]
+    parent = subprocess.Popen(
+        command, cwd=course.ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+
+    def workers():
+        found = []
+        for entry in Path("/proc").glob("[0-9]*/status"):
+            with contextlib.suppress(OSError):
+                if f"PPid:\t{parent.pid}\n" in entry.read_text():
+                    found.append(int(entry.parent.name))
+        return found
+
+    while len(children := workers()) < 2:
+        time.sleep(0.1)
+    time.sleep(1)
+    parent.kill()
+    parent.wait()
+    deadline = time.monotonic() + 20
+    while any(Path(f"/proc/{pid}").exists() for pid in children):
+        assert time.monotonic() < deadline, children
+        time.sleep(0.1)
 
 
 def test_a_segmentation_fault_is_told(tmp_path):
