@@ -203,10 +203,10 @@ def _run_stages(script, path, options, verdict, tell) -> None:
 
 
 def _name_todos(verdict: dict) -> None:
-    """Give a cause with a line and no TODO the TODO whose answer is on that line."""
+    """Give a pattern the TODO whose answer is on its line. A mistake knows its own, or has none."""
     text = source.read(Path(verdict["file"]))
     for cause in verdict["causes"]:
-        if not cause["todo"]:
+        if cause["kind"] == "pattern" and not cause["todo"]:
             cause["todo"] = text.todo_at(cause["line"] or verdict["line"])
 
 
