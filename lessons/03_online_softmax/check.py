@@ -61,7 +61,7 @@ CHUNK_LOAD = """cols * stride_x_col, mask=cols < n_cols, other=-float("inf")
     ).to(tl.float32)
 
     # TODO 6"""
-UPDATE = "d = d * tl.exp(m - safe_m) + tl.sum(tl.exp(x - safe_m), axis=0)\n        m = m_new"
+UPDATE = "d = d * tl.exp(m - safe_m) + tl.sum(tl.exp(x - safe_m), axis=0)"
 MERGE = "row_d = tl.sum(d * tl.exp(m - safe_m), axis=0)"
 
 online_softmax = Exercise(
@@ -155,11 +155,8 @@ online_softmax = Exercise(
             edits=(
                 (
                     UPDATE,
-                    UPDATE.replace(
-                        UPDATE.split("\n")[0],
-                        "d = (d + tl.sum(tl.exp(x - safe_m), axis=0)) * tl.exp(tl.where(m == "
-                        '-float("inf"), 0.0, m - safe_m))',
-                    ),
+                    "d = (d + tl.sum(tl.exp(x - safe_m), axis=0)) * "
+                    'tl.exp(tl.where(m == -float("inf"), 0.0, m - safe_m))',
                 ),
             ),
             says="the correction is applied to the new block's sum too, which is measured against "

@@ -58,7 +58,8 @@ def online_softmax_kernel(
         # TODO 3: d for the new maximum: the old d corrected, plus this block's sum (1 line).
         # Subtract safe_m.
         d = ...
-        m = ...
+
+        m = m_new
 
     # Second pass: read the row again and write the result.
     scale = 1.0 / d

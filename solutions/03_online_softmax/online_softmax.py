@@ -58,6 +58,7 @@ def online_softmax_kernel(
         # TODO 3: d for the new maximum: the old d corrected, plus this block's sum (1 line).
         # Subtract safe_m.
         d = d * tl.exp(m - safe_m) + tl.sum(tl.exp(x - safe_m), axis=0)
+
         m = m_new
 
     # Second pass: read the row again and write the result.
