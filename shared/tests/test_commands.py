@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from shared import cli, course, report, selfcheck, skeleton
+from shared import cli, course, diagnosis, report, selfcheck, skeleton
 
 
 @pytest.fixture
@@ -290,6 +290,24 @@ def test_every_command_of_the_readme_is_understood():
         name = words[1] if words[0] in ("hint", "picture", "reset") else words[0]
         if name != "--all":
             assert course.resolve(name), command
+
+
+def test_the_example_of_the_readme_is_what_is_printed(tmp_path):
+    script = course.resolve("02")[0]
+    mistakes = {m.name: m for m in course.load_exercise(script).mistakes}
+    path = tmp_path / "softmax.py"
+    planted = mistakes["padding of 0 in stable_softmax"]
+    path.write_text(diagnosis.edited(script.solution.read_text(), planted))
+    verdict = selfcheck.run(script, path, selfcheck.Options(device="cpu"))
+    told = report.verdict(verdict, script).replace(str(path), "lessons/02_softmax/softmax.py")
+    example = re.search(
+        r"```\n02_softmax  softmax.py\n(.*?)Edit it and "
+        r"run",
+        (course.ROOT / "README.md").read_text(),
+        re.S,
+    )
+    for line in example.group(1).splitlines():
+        assert line in told.splitlines() or line == "  [...]", line
 
 
 def test_files_that_the_pages_link_to_exist():
