@@ -20,11 +20,15 @@ def results_of(function: str) -> list[Path]:
     return sorted(course.RESULTS.glob(f"*/{function}.csv"))
 
 
+def recorded(path: Path) -> tuple[str, list[dict[str, str]]]:
+    """What `timing.save` wrote: the machine's line, and the rows as text by column."""
+    with open(path, encoding="utf-8") as file:
+        return file.readline().lstrip("# ").strip(), list(csv.DictReader(file))
+
+
 def table(path: Path) -> str:
     """A recorded table as Markdown, with the machine under it."""
-    with open(path, encoding="utf-8") as file:
-        machine = file.readline().lstrip("# ").strip()
-        rows = list(csv.DictReader(file))
+    machine, rows = recorded(path)
     names = [
         k.removesuffix("_us")
         for k in rows[0]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import sys
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
-from shared import course, selfcheck
+from shared import course, pages, selfcheck
 
 WIDTH = 100
 _MOST_CASES = 3
@@ -163,7 +162,7 @@ def verdict(data: dict, script: course.Script) -> str:
     ]
     if data["status"] == selfcheck.PASSED:
         lines += _memory(data) + _compiled(data)
-        lines += [timings(data)] if data["timings"] else _no_timings(data, script)
+        lines += [timings(data)] if data["timings"] else _no_timings(data)
     lines += [_wrap(note, "  ", "  ") for note in data["notes"]]
     lines += _output(data)
     lines.append(_ending(data, script))
@@ -323,24 +322,19 @@ def _table(function: str, rows: list[dict]) -> list[str]:
     return lines
 
 
-def _no_timings(data: dict, script: course.Script) -> list[str]:
+def _no_timings(data: dict) -> list[str]:
     if data["machine"].get("device") != "cpu":
         return []
     lines = ["  Timings need a GPU: the interpreter's say nothing."]
     names = dict.fromkeys(row["function"] for row in data["memory"])
-    for path in [
-        path for name in names for path in sorted(course.RESULTS.glob(f"*/{name}.csv"))[:1]
-    ]:
-        with open(path, encoding="utf-8") as file:
-            comments = [line[1:].strip() for line in file if line.startswith("#")]
-        with open(path, encoding="utf-8") as file:
-            rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
+    for path in [path for name in names for path in pages.results_of(name)[:1]]:
+        machine, rows = pages.recorded(path)
         if not rows:
             continue
         best = max(rows, key=lambda r: float(r["gbps"]))
         lines.append(
             _wrap(
-                f"Recorded for the solution's {path.stem}, not on this machine ({comments[0]}): "
+                f"Recorded for the solution's {path.stem}, not on this machine ({machine}): "
                 f"{float(best['gbps']):.0f} GB/s at {int(best['value']):,} {best['x']}, "
                 f"{float(best['of_ceiling']):.0%} of the ceiling. {shown(path)}",
                 "    ",

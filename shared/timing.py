@@ -113,10 +113,3 @@ def save(table: pd.DataFrame, path: Path, machine: Machine) -> None:
     with open(path, "w", encoding="utf-8") as file:
         file.write(f"# {machine.summary}\n")
         table.drop(columns=["function"]).to_csv(file, index=False, float_format="%.4g")
-
-
-def load(path: Path) -> tuple[str, pd.DataFrame]:
-    """What `save` wrote: the machine's line and the table."""
-    with open(path, encoding="utf-8") as file:
-        machine = file.readline().lstrip("# ").strip()
-    return machine, pd.read_csv(path, comment="#")
