@@ -119,8 +119,8 @@ def repair_interpreter() -> None:
     """Make the interpreter of this Triton work here, where a known fault has a known remedy.
 
     - triton 3.6 with NumPy 2.4 or later: a range() with run-time bounds fails with "only
-      0-dimensional arrays can be converted" (triton-lang/triton#9171). The index of a tensor is taken
-      from its single element instead.
+      0-dimensional arrays can be converted" (triton-lang/triton#9171). The index of a tensor is
+      taken from its single element instead.
     - an autotuned kernel asks a GPU driver for timings. Without one, the first configuration
       is used.
     - every call of tl.sum and its like prepares the language anew, which takes longer than the sum.
