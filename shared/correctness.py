@@ -8,7 +8,9 @@ The truth is the function's PyTorch reference in float64. What is allowed is
 with u the unit roundoff: a result may be rounded a few times in its dtype and a dozen times in
 float32 on the way. `magnitude` is |truth|, or, for sums, the sum of what is added in absolute
 value, since rounding in any order of summation is proportional to that (N. Higham, "The accuracy
-of floating point summation", SIAM J. Sci. Comput. 14, 1993). Nothing is tuned by hand.
+of floating point summation", SIAM J. Sci. Comput. 14, 1993). Where a GPU's tensor cores may take
+part, the error of float32 inputs cut to TF32 counts as PyTorch's own, whether PyTorch is set to
+use TF32 or not. Nothing is tuned by hand.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import re
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import torch
 
@@ -32,7 +34,10 @@ _SLICE = 1 << 24  # outputs larger than this are compared in slices along the fi
 
 @dataclass(frozen=True)
 class Comparison:
-    """How far a result is from the truth. index: of the first wrong element; counts: elements."""
+    """How far a result is from the truth. index: of the first wrong element; counts: elements.
+
+    result: which of several results, from 1; 0 if there is only one.
+    """
 
     wrong: int
     total: int
@@ -43,13 +48,15 @@ class Comparison:
     allowed: float
     unexpected_nan: int
     missing_nan: int
+    result: int = 0
 
     @property
     def text(self) -> str:
         """One sentence with the numbers."""
         where = f"[{', '.join(map(str, self.index))}]" if self.index else ""
-        head = f"{self.wrong:,} of {self.total:,} elements wrong; out{where} is {self.got:.6g}, "
-        head += f"should be {self.expected:.6g}"
+        which = f"result {self.result}: " if self.result else ""
+        head = f"{which}{self.wrong:,} of {self.total:,} elements wrong; "
+        head += f"out{where} is {self.got:.6g}, should be {self.expected:.6g}"
         if math.isfinite(self.error):
             return f"{head} (error {self.error:.1e}, allowed {self.allowed:.1e})"
         if self.unexpected_nan:
@@ -98,11 +105,20 @@ def _finite(value):
 
 
 class Expectation:
-    """The truth for one case's inputs, kept so that several candidates can be held against it."""
+    """The truth for one case's inputs, kept so that several candidates can be held against it.
 
-    def __init__(self, function: Function, inputs: Mapping[str, torch.Tensor]):
+    options: what the case passes by keyword, to the reference too.
+    """
+
+    def __init__(
+        self,
+        function: Function,
+        inputs: Mapping[str, torch.Tensor],
+        options: Mapping[str, object],
+    ):
         self.function = function
         self.inputs = inputs
+        self.options = options
         self._kept = None
         self._shapes = ()
 
@@ -126,11 +142,14 @@ class Expectation:
             )
             whole = step >= rows
             truths, allowed = self._bounds(part)
-            for output, truth, bound in zip(outputs, truths, allowed, strict=True):
+            several = len(outputs) > 1
+            for number, (output, truth, bound) in enumerate(
+                zip(outputs, truths, allowed, strict=True), 1
+            ):
                 piece = output if whole else output[start : start + step]
                 comparison = compare(piece, truth, bound, start=0 if whole else start)
                 if comparison is not None:
-                    return comparison
+                    return replace(comparison, result=number) if several else comparison
         return None
 
     def _bounds(self, inputs):
@@ -141,20 +160,21 @@ class Expectation:
         if whole and self._kept is not None:
             return self._kept
         doubles = [t.double() for t in inputs.values()]
-        truths = as_tuple(self.function.reference(*doubles))
-        own = as_tuple(self.function.reference(*inputs.values()))
-        allowed = []
-        for truth, rounded in zip(truths, own, strict=True):
-            magnitude = (
-                truth.abs()
-                if self.function.magnitude is None
-                else self.function.magnitude(*doubles)
-            )
-            roundoff = torch.finfo(rounded.dtype).eps / 2
-            difference = (rounded.double() - truth).abs()
-            difference = difference[torch.isfinite(difference)]
-            largest = float(difference.max()) if difference.numel() else 0.0
-            allowed.append(4 * largest + 4 * roundoff * truth.abs() + 16 * 2.0**-24 * magnitude)
+        truths = self._reference(doubles)
+        own = self._reference(inputs.values())
+        magnitudes = [truth.abs() for truth in truths]
+        if self.function.magnitude is not None:
+            magnitudes = as_tuple(self.function.magnitude(*doubles, **self.options))
+        errors = [_largest_error(rounded, truth) for rounded, truth in zip(own, truths)]
+        if self.function.tensor_cores and own[0].dtype == torch.float32 and own[0].is_cuda:
+            coarse = self._reference([_tf32(t).double() for t in inputs.values()])
+            errors = [max(e, _largest_error(c, t)) for e, c, t in zip(errors, coarse, truths)]
+        allowed = [
+            4 * error
+            + 4 * torch.finfo(rounded.dtype).eps / 2 * truth.abs()
+            + 16 * 2.0**-24 * magnitude
+            for error, rounded, truth, magnitude in zip(errors, own, truths, magnitudes)
+        ]
         truths = [
             t.to(r.dtype).double() if not _all_fit(t, r.dtype) else t
             for t, r in zip(truths, own, strict=True)
@@ -164,6 +184,9 @@ class Expectation:
             self._shapes = tuple((o.shape, o.dtype) for o in own)
         return truths, allowed
 
+    def _reference(self, tensors) -> tuple[torch.Tensor, ...]:
+        return as_tuple(self.function.reference(*tensors, **self.options))
+
     def bounds(self) -> list[torch.Tensor]:
         """What is allowed around the truth, for each output."""
         return self._bounds(self.inputs)[1]
@@ -172,9 +195,20 @@ class Expectation:
         """Shape and dtype of each expected output."""
         if max((t.numel() for t in self.inputs.values()), default=0) > _SLICE:
             metas = [t.to("meta") for t in self.inputs.values()]
-            return tuple((o.shape, o.dtype) for o in as_tuple(self.function.reference(*metas)))
+            return tuple((o.shape, o.dtype) for o in self._reference(metas))
         self._bounds(self.inputs)
         return self._shapes
+
+
+def _largest_error(rounded: torch.Tensor, truth: torch.Tensor) -> float:
+    difference = (rounded.double() - truth).abs()
+    difference = difference[torch.isfinite(difference)]
+    return float(difference.max()) if difference.numel() else 0.0
+
+
+def _tf32(t: torch.Tensor) -> torch.Tensor:
+    """float32 cut to TF32's 10 bits of mantissa, as the tensor cores read it."""
+    return (t.contiguous().view(torch.int32) & ~0x1FFF).view(torch.float32)
 
 
 def _all_fit(truth: torch.Tensor, dtype: torch.dtype) -> bool:
@@ -247,7 +281,7 @@ def run_case(
     if case.refuses:
         return _run_refusal(call, case, inputs)
 
-    expectation = Expectation(function, inputs)
+    expectation = Expectation(function, inputs, case.options)
     outcome = _call_and_judge(call, guarded, expectation, source, recorder)
     if outcome.kind == "ok" and case.again:
         kept = [t.clone() for t in outcome.outputs]
@@ -255,7 +289,7 @@ def run_case(
         second = _call_and_judge(
             call,
             others,
-            Expectation(function, {n: g.view for n, g in others.items()}),
+            Expectation(function, {n: g.view for n, g in others.items()}, case.options),
             source,
             recorder,
         )
@@ -276,14 +310,19 @@ def _out_of_memory(error: BaseException) -> bool:
     return known or "allocate memory" in str(error) or "out of memory" in str(error)
 
 
-def call_observed(call: Callable, inputs: list[torch.Tensor], recorder: Recorder | None):
+def call_observed(
+    call: Callable,
+    inputs: list[torch.Tensor],
+    recorder: Recorder | None,
+    options: Mapping[str, object] | None = None,
+):
     """Call with guarded allocations and, in the interpreter, observed accesses.
 
     Returns (result, the allocations made).
     """
     allocations = GuardedAllocations()
     with recorder.watching() if recorder is not None else nullcontext(), allocations:
-        result = call(*inputs)
+        result = call(*inputs, **(options or {}))
     if inputs and inputs[0].device.type != "cpu":
         getattr(torch, inputs[0].device.type).synchronize()
     return result, allocations.made
@@ -298,7 +337,7 @@ def _call_and_judge(
 ) -> Outcome:
     inputs = [g.view for g in guarded.values()]
     try:
-        result, made = call_observed(call, inputs, recorder)
+        result, made = call_observed(call, inputs, recorder, expectation.options)
     except Exception as error:  # whatever a learner's code raises is a verdict, not our failure
         return outcome_of_error(error, source)
     outcome = _check_contract(result, inputs, expectation)
@@ -315,11 +354,11 @@ def _call_and_judge(
             if comparison is None:
                 return Outcome("ok", outputs=outputs)
             outcome = Outcome("wrong", comparison.text, outputs, comparison)
-            missing = recorder.never_written(outputs[0]) if recorder is not None else 0
+            wrong = outputs[max(comparison.result - 1, 0)]
+            missing = recorder.never_written(wrong) if recorder is not None else 0
             if missing:
                 outcome.text = (
-                    f"{missing:,} of {outputs[0].numel():,} elements were never written. "
-                    + outcome.text
+                    f"{missing:,} of {wrong.numel():,} elements were never written. " + outcome.text
                 )
     return outcome
 
@@ -370,7 +409,7 @@ def _check_contract(result, inputs, expectation: Expectation) -> Outcome | None:
 
 def _run_refusal(call, case: Case, inputs) -> Outcome:
     try:
-        call(*inputs.values())
+        call(*inputs.values(), **case.options)
     except (ValueError, TypeError) as error:
         if re.search(rf"\b{case.refuses}\b", str(error)):
             return Outcome("ok")

@@ -24,7 +24,7 @@ from shared.inputs import make_inputs
 from shared.memory import Recorder
 
 _MOST_CASES = 6  # failed cases on which the edited solutions are tried
-_MOST_CONTRADICTIONS = 16  # passed cases on which a likely mistake is tried
+_MOST_CONTRADICTIONS = 10  # passed cases on which a likely mistake is tried
 _ENOUGH_FAILURES = 12  # after so many, no further cases are run
 _WRAPPED = (1 << 31) - (1 << 20)  # an offset this far before a tensor wrapped around in 32 bits
 
@@ -214,7 +214,7 @@ class Trial:
             n: g.view
             for n, g in make_inputs(run.function, run.case, self.device, run.number).items()
         }
-        expectation = Expectation(run.function, inputs)
+        expectation = Expectation(run.function, inputs, run.case.options)
         for output, other, bound in zip(
             run.outcome.outputs, theirs.outputs, expectation.bounds(), strict=True
         ):
@@ -272,7 +272,8 @@ def patterns(outcome: Outcome, run: _Run, trial: Trial) -> list[Cause]:
     if undefined is not None:
         return [undefined]
     inputs = make_inputs(run.function, run.case, trial.device, run.number)
-    return _shape_of_error(outcome.outputs[0], run, inputs)
+    number = max(outcome.comparison.result - 1, 0)
+    return _shape_of_error(outcome.outputs[number], number, run, inputs)
 
 
 def _out_of_bounds(outcome: Outcome) -> Cause:
@@ -323,10 +324,14 @@ def _undefined_lanes(run: _Run, trial: Trial) -> Cause | None:
     )
 
 
-def _shape_of_error(output: torch.Tensor, run: _Run, inputs: dict[str, Guarded]) -> list[Cause]:
+def _shape_of_error(
+    output: torch.Tensor, number: int, run: _Run, inputs: dict[str, Guarded]
+) -> list[Cause]:
+    """What the wrong result, the `number`-th, looks like beside the right one."""
     views = {name: g.view for name, g in inputs.items()}
-    truth = correctness.as_tuple(run.function.reference(*[v.double() for v in views.values()]))[0]
-    bound = Expectation(run.function, views).bounds()[0]
+    doubles = [view.double() for view in views.values()]
+    truth = correctness.as_tuple(run.function.reference(*doubles, **run.case.options))[number]
+    bound = Expectation(run.function, views, run.case.options).bounds()[number]
     got = output.double()
 
     def same(a: torch.Tensor, b: torch.Tensor) -> bool:

@@ -18,7 +18,10 @@ class Case:
     dtype:    "float32", "float16", "bfloat16" (bfloat16 runs on a GPU only).
     layout:   how the tensors lie in memory, a name from `buffers.LAYOUTS`; "y: sliced" is for
               the argument y alone.
-    values:   what they hold, a name from `inputs.VALUES`.
+    values:   what they hold, a name from `inputs.VALUES`; "a: zeros; b: all 1" is for a and for b
+              alone, and the others hold "normal".
+    options:  arguments passed by keyword, as {"eps": 0.1}; to the reference too. One that names a
+              tensor takes its place: {"bias": None}.
     why:      what would slip through without this case. Shown when it fails.
     gpu_only: True for what the interpreter cannot do (bfloat16) or could not do in time.
     refuses:  the name of an argument that does not fit. The call must raise ValueError or
@@ -30,6 +33,7 @@ class Case:
     dtype: str = "float32"
     layout: str = "contiguous"
     values: str = "normal"
+    options: Mapping[str, object] = field(default_factory=dict)
     why: str = ""
     gpu_only: bool = False
     refuses: str = ""
@@ -41,6 +45,7 @@ class Case:
         parts = [" × ".join(map(str, self.shape)), self.dtype]
         if self.layout != "contiguous":
             parts.append(self.layout)
+        parts += [f"{name}={value}" for name, value in self.options.items()]
         if self.refuses:
             return ", ".join(parts) + f", {self.refuses} {self.values}"
         return ", ".join([*parts, self.values])
@@ -95,6 +100,9 @@ class Benchmark:
     baselines: what a person would call instead, name -> function of the same arguments.
                The special value "compile" stands for torch.compile of the first baseline.
     passes:    the bytes the algorithm has to move, over the least: 1.5 for two reads and a write.
+    flops:     from a `Case.shape` to the floating-point operations, for kernels that compute more
+               than they move. The speed is then told in TFLOP/s, and the ceiling is a cuBLAS
+               product of square matrices with as many operations.
     """
 
     x: str
@@ -103,6 +111,28 @@ class Benchmark:
     baselines: Mapping[str, Callable | str]
     dtype: str = "bfloat16"
     passes: float = 1.0
+    flops: Callable[[tuple[int, ...]], float] | None = None
+
+
+@dataclass(frozen=True)
+class Study:
+    """Candidates side by side, timed when the solutions are recorded: what one choice is worth.
+
+    name:       of the table, `<function>.<name>` on a page.
+    x, values, shape, dtype: as in `Benchmark`; a value may be a text ("4096 × 11008 × 4096").
+    candidates: name -> function of (the script's module, then the tensors). The module gives
+                access to the solution's own parts. "compile" is torch.compile of the first.
+    traffic:    also count the kernels that each candidate launches and the bytes that it moves
+                between the GPU and its memory (with Nsight Compute, where it is installed).
+    """
+
+    name: str
+    x: str
+    values: Sequence[int | str]
+    shape: Callable[[int | str], tuple[int, ...]]
+    candidates: Mapping[str, Callable | str]
+    dtype: str = "bfloat16"
+    traffic: bool = False
 
 
 @dataclass(frozen=True)
@@ -116,11 +146,15 @@ class Function:
     cases:     see `Case`.
     traffic:   from the input tensors to the least possible bytes.
     magnitude: for sums: the sum of the absolute values of what is added into each output element,
-               from float64 inputs. Rounding in any order of summation is proportional to it.
+               from float64 inputs and the case's options; a tuple for several outputs. Rounding in
+               any order of summation is proportional to it.
     memory:    the `Case.shape` whose traffic is reported, small enough for the interpreter.
     typical:   the `Case.shape` for which it is compiled and its registers are reported.
     picture:   the `Case.shape` for the figure of which program touches which elements.
     benchmark: None if it is not timed.
+    studies:   see `Study`.
+    tensor_cores: the result may be a float32 product on a GPU's tensor cores, which round its
+               inputs to TF32. The tolerance then allows for that.
     """
 
     name: str
@@ -133,6 +167,8 @@ class Function:
     picture: tuple[int, ...]
     magnitude: Callable | None = None
     benchmark: Benchmark | None = None
+    studies: Sequence[Study] = ()
+    tensor_cores: bool = False
 
 
 @dataclass(frozen=True)
@@ -256,6 +292,75 @@ def row_cases(block: int = 0, minus_inf: bool = True) -> tuple[Case, ...]:
                 )
             )
     return tuple(cases)
+
+
+def matmul_cases(**given) -> tuple[Case, ...]:
+    """The cases of a product of a (M, K) and b (K, N), shapes given as (M, N, K).
+
+    given: passed on to every case.
+    """
+
+    def case(*args, **kwargs) -> Case:
+        return Case(*args, **{**given, **kwargs})
+
+    return (
+        case((16, 48, 17), values="all 1", why="17 if K is masked, 32 if not, 16 if it is floored"),
+        case((2, 3, 5), why="smaller than any tile", again=True),
+        case((1, 1, 1), why="one element"),
+        case((16, 16, 16), why="exactly the smallest tile of a tensor core"),
+        case((33, 65, 129), why="one more than a power of two in every direction"),
+        case((3, 300, 70), why="several tiles along N, the last one ragged"),
+        case((300, 5, 70), why="several tiles along M, the last one ragged"),
+        case((257, 260, 200), why="several tiles in every direction, all ragged"),
+        case((5, 7, 512), why="many full blocks along K"),
+        case((130, 40, 33), "float16", why="half precision"),
+        case((20, 300, 777), "float16", why="half precision, a long sum"),
+        case(
+            (4, 6, 320),
+            "float16",
+            values="a: 2048, ones, -2048 in blocks of 16; b: all 1",
+            why="the ones in the middle are lost in a sum of half precision",
+        ),
+        case((40, 24, 70), layout="a: transposed", why="neighbours in a row of a are far apart"),
+        case((24, 40, 70), layout="b: transposed", why="a weight is often stored as (N, K)"),
+        case((40, 24, 70), layout="sliced", why="the next row does not start where this one ends"),
+        case((9, 20, 70), layout="every other element", why="column strides of 2"),
+        case((9, 20, 70), layout="b: expanded", why="a row stride of 0"),
+        case((33, 9, 17), "float16", layout="transposed", why="strides count elements, not bytes"),
+        case(
+            (3, 5, 8),
+            "float16",
+            layout="a: rows 2**30 apart",
+            why="row times stride passes 2**31: it needs 64-bit offsets",
+        ),
+        case(
+            (5, 8, 3),
+            "float16",
+            layout="b: rows 2**30 apart",
+            why="k times stride passes 2**31: it needs 64-bit offsets",
+        ),
+        case(
+            (5, 3, 8),
+            "float16",
+            layout="b: columns 2**30 apart",
+            why="column times stride passes 2**31: it needs 64-bit offsets",
+        ),
+        case((0, 5, 7), why="no rows: an empty result, not an error"),
+        case((5, 7, 0), why="nothing to add up: zeros"),
+        case((3, 4, 5), values="one element longer", refuses="a", why="inner sizes that differ"),
+        case((3, 4, 5), values="of another dtype", refuses="b", why="two dtypes"),
+        case((3, 4, 5), values="on the CPU", refuses="b", gpu_only=True, why="two devices"),
+        case((300, 520, 333), "bfloat16", gpu_only=True, why="bfloat16"),
+        case((1024, 1024, 1024), "float16", gpu_only=True, why="no ragged tile at all"),
+        case((1000, 1111, 4096), gpu_only=True, why="a long sum in float32, or in TF32"),
+        case(
+            (32776, 65536, 16),
+            "float16",
+            layout="a: expanded",
+            gpu_only=True,
+            why="a result of more than 2**31 elements",
+        ),
+    )
 
 
 def with_cases(

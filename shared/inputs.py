@@ -67,6 +67,7 @@ VALUES = {
     "normal": _normal,
     "zeros": lambda shape, g: torch.zeros(shape, dtype=torch.float64),
     "around -2.3": lambda shape, g: 0.5 * _normal(shape, g) - 2.3,
+    "all 1": lambda shape, g: torch.ones(shape, dtype=torch.float64),
     "all -1": lambda shape, g: torch.full(shape, -1.0, dtype=torch.float64),
     "all -200": lambda shape, g: torch.full(shape, -200.0, dtype=torch.float64),
     "one 100 per row": _one_large,
@@ -108,8 +109,17 @@ MISFITS = {
 }
 
 
+def kind_for(values: str, name: str) -> str:
+    """What the argument `name` holds in a case: "a: zeros; b: all 1" is for a and for b alone."""
+    if ": " not in values:
+        return values
+    kinds = dict(part.split(": ", 1) for part in values.split("; "))
+    return kinds.get(name, "normal")
+
+
 def make_inputs(function: Function, case: Case, device: str, seed: int) -> dict[str, Guarded]:
-    """The case's tensors by argument name, each between guard zones.
+    """The case's tensors by argument name, each between guard zones; less those that an option of
+    the case takes the place of.
 
     seed: the same seed gives the same values on every device.
     Raises KeyError for a kind of values or a layout that does not exist.
@@ -117,8 +127,11 @@ def make_inputs(function: Function, case: Case, device: str, seed: int) -> dict[
     dtype = getattr(torch, case.dtype)
     tensors = {}
     for position, (name, shape) in enumerate(function.arguments(case.shape).items()):
+        if name in case.options:
+            continue
         generator = torch.Generator().manual_seed(1000 * seed + position)
-        kind, arg_dtype, arg_device = case.values, dtype, device
+        arg_dtype, arg_device = dtype, device
+        kind = kind_for(case.values, name)
         if case.refuses:
             kind = "normal"
             if name == case.refuses:

@@ -24,7 +24,8 @@ class Compiled:
     spilled:      bytes per thread that did not fit in registers.
     shared:       bytes of shared memory per program.
     occupancy:    resident warps over the most the multiprocessor holds, 0 to 1; None if unknown.
-    load_bytes:   the widest load from global memory, bytes per thread and instruction.
+    load_bytes:   the widest load from global memory, bytes per thread and instruction; 0 if the
+                  TMA unit does all of them.
     instructions: those that matter, as "wgmma" or "cp.async".
     """
 
@@ -247,7 +248,8 @@ def _widest_ptx_load(ptx: str) -> int:
         int(v or 1) * int(bits) // 8
         for v, bits in re.findall(r"ld\.global(?:\.\w+|::\w+)*?(?:\.v(\d))?\.[bfsu](\d+)", ptx)
     ]
-    return max(widths, default=0)
+    copies = re.findall(r"cp\.async\.c[ag]\.shared\.global .*?, 0x(\w+)", ptx)
+    return max([*widths, *[int(size, 16) for size in copies]], default=0)
 
 
 def _ptx_instructions(ptx: str) -> tuple[str, ...]:

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from shared import course
 
-_PART = re.compile(r"<!-- measured: (\w+) -->\n.*?<!-- end -->", re.DOTALL)
+_PART = re.compile(r"<!-- measured: ([\w.]+) -->\n.*?<!-- end -->", re.DOTALL)
 
 
 def results_of(function: str) -> list[Path]:
-    """The recorded tables of one function, one for each GPU model."""
+    """The recorded tables of one function or `<function>.<study>`, one for each GPU model."""
     return sorted(course.RESULTS.glob(f"*/{function}.csv"))
 
 
@@ -26,31 +26,74 @@ def recorded(path: Path) -> tuple[str, list[dict[str, str]]]:
         return file.readline().lstrip("# ").strip(), list(csv.DictReader(file))
 
 
+def baselines(row: dict) -> list[str]:
+    """The names of the baselines, or of a study's candidates, from a row's columns."""
+    own = ("copy_us", "product_us", "yours_us")
+    return [name.removesuffix("_us") for name in row if name.endswith("_us") and name not in own]
+
+
+def speed(row: dict) -> tuple[float, str]:
+    """The speed in a row, and its unit."""
+    if "gbps" in row:
+        return float(row["gbps"]), "GB/s"
+    return float(row["tflops"]), "TFLOP/s"
+
+
 def table(path: Path) -> str:
     """A recorded table as Markdown, with the machine under it."""
     machine, rows = recorded(path)
-    names = [
-        k.removesuffix("_us")
-        for k in rows[0]
-        if k.endswith("_us") and k not in ("copy_us", "yours_us")
-    ]
+    if "kernels" in rows[0]:
+        lines = _traffic(rows)
+    elif "yours_us" in rows[0]:
+        lines = _benchmark(path.stem, rows)
+    else:
+        lines = _study(rows)
+    return "\n".join([*lines, "", f"*{machine}, {rows[0]['dtype']}, medians.*"])
+
+
+def _benchmark(function: str, rows: list[dict]) -> list[str]:
+    names = baselines(rows[0])
     head = [
         rows[0]["x"],
         *[f"{name}, µs" for name in names],
-        f"{path.stem}, µs",
-        "GB/s",
+        f"{function}, µs",
+        speed(rows[0])[1],
         "of the ceiling",
     ]
     lines = [f"| {' | '.join(head)} |", "|" + "--:|" * len(head)]
     for row in rows:
         cells = [
-            f"{int(row['value']):,}",
+            _number(row["value"]),
             *[f"{float(row[name + '_us']):.1f}" for name in (*names, "yours")],
-            f"{float(row['gbps']):.0f}",
+            f"{speed(row)[0]:.0f}",
             f"{float(row['of_ceiling']):.0%}",
         ]
         lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join([*lines, "", f"*{machine}, {rows[0]['dtype']}, medians.*"])
+    return lines
+
+
+def _study(rows: list[dict]) -> list[str]:
+    names = baselines(rows[0])
+    head = [rows[0]["x"], *[f"{name}, µs" for name in names]]
+    lines = [f"| {' | '.join(head)} |", "|" + "--:|" * len(head)]
+    for row in rows:
+        cells = [_number(row["value"]), *[f"{float(row[name + '_us']):.1f}" for name in names]]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def _traffic(rows: list[dict]) -> list[str]:
+    head = [rows[0]["x"], "", "kernels", "read, MB", "written, MB", "µs"]
+    lines = [f"| {' | '.join(head)} |", "|--:|:--|" + "--:|" * (len(head) - 2)]
+    for row in rows:
+        moved = [f"{float(row[k]):.0f}" if row[k] else "-" for k in ("read_mb", "written_mb")]
+        cells = [_number(row["value"]), row["candidate"], row["kernels"], *moved]
+        lines.append(f"| {' | '.join(cells)} | {float(row['us']):.1f} |")
+    return lines
+
+
+def _number(text: str) -> str:
+    return f"{int(text):,}" if text.isdigit() else text
 
 
 def refreshed(page: str) -> str:

@@ -26,15 +26,21 @@ _SHARED = (0.75, 0.75, 0.75)
 
 
 def speed(table: pd.DataFrame, function: Function, machine: str, path: Path) -> None:
-    """GB/s of the least traffic over the sweep, with the copy of the same run as the ceiling.
+    """GB/s of the least traffic, or TFLOP/s, over the sweep, with the ceiling of the same run.
 
     machine: one line, as in the recorded table.
     """
     benchmark = function.benchmark
     figure, axes = plt.subplots(figsize=(9.5, 4.5), layout="constrained")
-    x, least = table["value"], table["least_bytes"]
-    ceiling = least / table["copy_us"] / 1e3
-    axes.plot(x, ceiling, "--", color=_CEILING, lw=1.5, label="a copy of as many bytes")
+    x = table["value"]
+    if benchmark.flops is None:
+        amount, unit, top = table["least_bytes"] / 1e3, "GB/s of the least traffic", "copy_us"
+        label = "a copy of as many bytes"
+    else:
+        amount, unit, top = table["flops"] / 1e6, "TFLOP/s", "product_us"
+        label = "a square product of\nas many operations"
+    ceiling = amount / table[top]
+    axes.plot(x, ceiling, "--", color=_CEILING, lw=1.5, label=label)
     if benchmark.passes != 1:
         axes.plot(
             x,
@@ -45,19 +51,14 @@ def speed(table: pd.DataFrame, function: Function, machine: str, path: Path) -> 
             label=f"a copy of {benchmark.passes:g}× as many bytes",
         )
     for name, colour in zip(benchmark.baselines, _BASELINES, strict=False):
-        axes.plot(x, least / table[f"{name}_us"] / 1e3, "o-", color=colour, ms=4, label=name)
-    axes.fill_between(
-        x,
-        least / table["yours_high"] / 1e3,
-        least / table["yours_low"] / 1e3,
-        color=_YOURS,
-        alpha=0.15,
-    )
-    axes.plot(x, table["gbps"], "o-", color=_YOURS, lw=2, ms=5, label=function.name)
+        axes.plot(x, amount / table[f"{name}_us"], "o-", color=colour, ms=4, label=name)
+    low, high = amount / table["yours_high"], amount / table["yours_low"]
+    axes.fill_between(x, low, high, color=_YOURS, alpha=0.15)
+    axes.plot(x, amount / table["yours_us"], "o-", color=_YOURS, lw=2, ms=5, label=function.name)
     axes.set_xscale("log", base=2)
     axes.set_ylim(bottom=0)
     axes.set_xlabel(benchmark.x)
-    axes.set_ylabel("GB/s of the least traffic")
+    axes.set_ylabel(unit)
     axes.set_title(f"{function.name}, {benchmark.dtype}", loc="left", fontweight="bold")
     axes.set_title(machine, loc="right", fontsize=8)
     axes.grid(alpha=0.25)

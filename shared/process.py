@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,9 +53,10 @@ class Worker:
 
     job:     plain data for `shared.worker`.
     seconds: the longest silence between two reports before the worker is stopped.
+    under:   a command that runs the worker, as a profiler does.
     """
 
-    def __init__(self, job: dict, seconds: float):
+    def __init__(self, job: dict, seconds: float, under: Sequence[str] = ()):
         self.seconds = seconds
         self._path = job["path"]
         self._folder = tempfile.TemporaryDirectory(prefix="course-")
@@ -75,6 +76,7 @@ class Worker:
         with open(self._output, "wb") as output:
             self._process = subprocess.Popen(
                 [
+                    *under,
                     sys.executable,
                     "-m",
                     "shared.worker",

@@ -277,7 +277,8 @@ def _compiled(data: dict) -> list[str]:
             parts.append(f"{row['shared']:,} B shared")
         if row["occupancy"] is not None:
             parts.append(f"occupancy {row['occupancy']:.0%}")
-        parts.append(f"loads up to {row['load_bytes']} B a thread")
+        if row["load_bytes"]:
+            parts.append(f"loads up to {row['load_bytes']} B a thread")
         parts += row["instructions"]
         lines.append(f"    {row['kernel']:<30} {row['target']:<7} {', '.join(parts)}")
     return lines
@@ -290,35 +291,25 @@ def timings(data: dict) -> str:
         rows = [r for r in data["timings"] if r["function"] == function]
         lines += _table(function, rows)
     for plot in data["plots"]:
-        lines.append(
-            f"  {shown(plot['csv'])}\n  {shown(plot['png'])}"
-            if "csv" in plot
-            else f"  {shown(plot['png'])}"
-        )
+        lines += [f"  {shown(plot[kind])}" for kind in ("csv", "png") if kind in plot]
     return "\n".join(lines)
 
 
 def _table(function: str, rows: list[dict]) -> list[str]:
-    names = [
-        k.removesuffix("_us")
-        for k in rows[0]
-        if k.endswith("_us") and k not in ("copy_us", "yours_us")
-    ]
-    names.append("yours")
+    names = [*pages.baselines(rows[0]), "yours"]
+    unit = pages.speed(rows[0])[1]
     head = (
         f"    {rows[0]['x']:>14}"
         + "".join(f"{name:>16}" for name in names)
-        + f"{'GB/s':>12}{'of the ceiling':>16}"
+        + f"{unit:>12}{'of the ceiling':>16}"
     )
-    lines = [
-        f"  {function}, {rows[0]['dtype']}: median time in µs; GB/s of the least traffic",
-        head,
-    ]
+    what = "; GB/s of the least traffic" if unit == "GB/s" else ""
+    lines = [f"  {function}, {rows[0]['dtype']}: median time in µs{what}", head]
     for row in rows:
         cells = f"    {row['value']:>14,}" + "".join(
             f"{row[name + '_us']:>16.1f}" for name in names
         )
-        lines.append(f"{cells}{row['gbps']:>12.0f}{row['of_ceiling']:>15.1%}")
+        lines.append(f"{cells}{pages.speed(row)[0]:>12.0f}{row['of_ceiling']:>15.1%}")
     return lines
 
 
@@ -331,11 +322,12 @@ def _no_timings(data: dict) -> list[str]:
         machine, rows = pages.recorded(path)
         if not rows:
             continue
-        best = max(rows, key=lambda r: float(r["gbps"]))
+        best = max(rows, key=lambda row: pages.speed(row)[0])
+        speed, unit = pages.speed(best)
         lines.append(
             _wrap(
                 f"Recorded for the solution's {path.stem}, not on this machine ({machine}): "
-                f"{float(best['gbps']):.0f} GB/s at {int(best['value']):,} {best['x']}, "
+                f"{speed:.0f} {unit} at {int(best['value']):,} {best['x']}, "
                 f"{float(best['of_ceiling']):.0%} of the ceiling. {shown(path)}",
                 "    ",
                 "  ",

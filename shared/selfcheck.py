@@ -403,9 +403,9 @@ def record(script: course.Script, tell: Callable[[str], None]) -> dict:
         "device": "gpu",
         "results": str(course.RESULTS),
     }
-    events, end = _Listener({**job, "by_gpu": True}, 600).result()
+    events, end = _Listener({**job, "by_gpu": True, "studies": True}, 600).result()
     verdict["timings"] = [_less(e) for e in events if e["event"] == "timing"]
-    verdict["plots"] = [_less(e) for e in events if e["event"] == "plot"]
+    verdict["plots"] = [_less(e) for e in events if e["event"] in ("plot", "study")]
     verdict["machine"] = next((_less(e) for e in events if e["event"] == "machine"), {})
     if any(e["event"] == "no gpu" for e in events):
         verdict["message"] = "There is no GPU here: timings need one."

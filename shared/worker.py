@@ -42,9 +42,14 @@ def main() -> int:
     if job["device"] == "cpu" and job["kind"] != "compile":
         backend.use_interpreter()
     script = next(s for s in course.scripts() if (s.lesson, s.file) == (job["lesson"], job["file"]))
-    {"check": check, "compile": compile_kernels, "bench": bench, "picture": picture}[job["kind"]](
-        job, script, emit
-    )
+    kinds = {
+        "check": check,
+        "compile": compile_kernels,
+        "bench": bench,
+        "traffic": count_traffic,
+        "picture": picture,
+    }
+    kinds[job["kind"]](job, script, emit)
     emit("end")
     sys.stdout.flush()
     os._exit(0)  # a thread that a learner's code started does not keep the verdict waiting
@@ -264,8 +269,10 @@ def compile_kernels(job: dict, script: course.Script, emit: Emit) -> None:
 
 
 def bench(job: dict, script: course.Script, emit: Emit) -> None:
-    """Timings on this machine's GPU, saved as CSV and PNG in `job["results"]`."""
-    from shared import plots, timing
+    """Timings on this machine's GPU, saved as CSV and PNG in `job["results"]`; with
+    `job["studies"]`, the solution's studies too.
+    """
+    from shared import plots, timing, traffic
 
     device = backend.gpu_device()
     if not device:
@@ -291,6 +298,28 @@ def bench(job: dict, script: course.Script, emit: Emit) -> None:
         timing.save(table, csv, machine)
         plots.speed(table, function, machine.summary, png)
         emit("plot", function=function.name, csv=str(csv), png=str(png))
+    if not job.get("studies"):
+        return
+    for function in exercise.functions:
+        for study in function.studies:
+            emit("study started", name=study.name)
+            table = timing.compare(function, study, module, device)
+            if study.traffic:
+                table = timing.with_traffic(table, traffic.counted(job, function, study))
+            csv = results / f"{function.name}.{study.name}.csv"
+            timing.save(table, csv, machine)
+            emit("study", csv=str(csv))
+
+
+def count_traffic(job: dict, script: course.Script, emit: Emit) -> None:
+    """The candidates of one study, once each. This process runs under a profiler."""
+    from shared import traffic
+
+    module = _import_script(job, emit)
+    exercise = course.load_exercise(script)
+    function = next(f for f in exercise.functions if f.name == job["function"])
+    study = next(s for s in function.studies if s.name == job["study"])
+    traffic.call_each(study, function, module, backend.gpu_device())
 
 
 def picture(job: dict, script: course.Script, emit: Emit) -> None:

@@ -1,5 +1,9 @@
 """Every listed mistake, planted in the solution, is rejected and named as itself."""
 
+import multiprocessing
+import os
+from concurrent.futures import ProcessPoolExecutor
+
 import pytest
 
 from shared import correctness, course, diagnosis
@@ -29,17 +33,34 @@ def causes_of(script, path, folder):
     return trial.failed, trial.causes()
 
 
-@pytest.mark.parametrize(
-    ("planted", "mistake"), PLANTED, ids=[f"{s.name}-{m.name}" for s, m in PLANTED]
-)
-def test_is_rejected_and_named(planted, mistake, tmp_path):
-    script = planted
-    path = tmp_path / "planted.py"
+def planted(number, folder):
+    """The labels of the failed cases and the names of the causes, for one of PLANTED."""
+    script, mistake = PLANTED[number]
+    path = folder / "planted.py"
     path.write_text(diagnosis.edited(script.solution.read_text(), mistake))
-    failed, causes = causes_of(script, path, tmp_path)
+    failed, causes = causes_of(script, path, folder)
+    return [(r.case.label, r.outcome.text) for r in failed], [cause.name for cause in causes]
+
+
+@pytest.fixture(scope="module")
+def verdicts(request, tmp_path_factory):
+    """All the selected mistakes at work, as many at a time as there are cores."""
+    chosen = [
+        item.callspec.params["number"]
+        for item in request.session.items
+        if item.function is test_is_rejected_and_named
+    ]
+    fork = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(os.cpu_count(), mp_context=fork) as pool:
+        yield {n: pool.submit(planted, n, tmp_path_factory.mktemp("planted")) for n in chosen}
+        pool.shutdown(cancel_futures=True)
+
+
+@pytest.mark.parametrize(
+    "number", range(len(PLANTED)), ids=[f"{s.name}-{m.name}" for s, m in PLANTED]
+)
+def test_is_rejected_and_named(number, verdicts):
+    failed, named = verdicts[number].result()
     assert failed, "no case sees it"
-    named = [cause.name for cause in causes]
-    assert mistake.name in named, (
-        f"named instead: {named}; failed: {[(r.case.label, r.outcome.text) for r in failed]}"
-    )
+    assert PLANTED[number][1].name in named, f"named instead: {named}; failed: {failed}"
     assert len(named) <= 2, named

@@ -23,9 +23,11 @@ def test_passes_and_compiles(script, exercise):
     assert {(*kernel, target) for kernel in kernels for target in TARGETS} == {
         (row["function"], row["kernel"], row["target"]) for row in verdict["compiled"]
     }
+    # Before Hopper a descriptor is taken apart into pointers, which take registers.
+    descriptors = "TensorDescriptor" in script.solution.read_text()
     for row in verdict["compiled"]:
         assert row["registers"], row
-        assert row["spilled"] == 0, row
+        assert row["spilled"] == 0 or (descriptors and row["target"] == "sm_80"), row
     assert {row["function"] for row in verdict["memory"]} == {
         function.name for function in exercise.functions
     }
