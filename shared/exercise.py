@@ -294,6 +294,112 @@ def row_cases(block: int = 0, minus_inf: bool = True) -> tuple[Case, ...]:
     return tuple(cases)
 
 
+def norm_cases() -> tuple[Case, ...]:
+    """The cases of a normalisation over the rows of a 2-D x, with a weight and perhaps more."""
+    return (
+        Case((3, 5), why="fewer columns than any block", again=True),
+        Case((5, 1), why="a row of one column: its variance is 0"),
+        Case((6, 2), why="two columns: n and n - 1 differ by half"),
+        Case((4, 127), why="one less than a power of two"),
+        Case((4, 128), why="exactly a power of two"),
+        Case((4, 129), why="one more than a power of two"),
+        Case((1, 3), values="x: around 10", why="a mean far from 0 shows padding in the variance"),
+        Case((7, 781), values="x: around 10", why="a prime number of columns, a mean of 10"),
+        Case((7, 781), "float16", why="half precision: accumulate in float32"),
+        Case((5, 700), "float16", values="x: around 300", why="x² overflows float16"),
+        Case((5, 300), values="x: around 10000, steps of 1", why="a large mean, a small variance"),
+        Case((5, 300), values="x: around 0.001", why="eps is as large as the variance"),
+        Case((5, 70), options={"eps": 0.5}, why="eps is an argument"),
+        Case((4, 65), values="x: constant 3", why="rows without variance"),
+        Case((4, 65), values="x: zeros", why="rows of zeros: without eps, 0 / 0"),
+        Case((5, 70), values="x: rows 200 apart", why="each row has statistics of its own"),
+        Case((2, 700), values="x: last column 100", why="what is lost at the end of a row counts"),
+        Case((4, 5), layout="sliced", why="the next row does not start where this one ends"),
+        Case((6, 50), layout="transposed", why="neighbours in a row are far apart in memory"),
+        Case((5, 33), layout="every other element", why="strides of 2, of the weight too"),
+        Case((4, 37), layout="x: expanded", why="a row stride of 0"),
+        Case((5, 33), "float16", layout="x: transposed", why="strides count elements, not bytes"),
+        Case(
+            (3, 8),
+            "float16",
+            layout="x: rows 2**30 apart",
+            why="row times stride passes 2**31: it needs 64-bit offsets",
+        ),
+        Case(
+            (8, 3),
+            "float16",
+            layout="x: columns 2**30 apart",
+            why="column times stride passes 2**31: it needs 64-bit offsets",
+        ),
+        Case((2, 16385), values="x: around 10", why="a row that is too long for registers"),
+        Case((2, 33000), values="x: around 10", why="a row of several blocks, the last one ragged"),
+        Case((1, 20000), "float16", layout="every other element", why="a long row of a view"),
+        Case((0, 5), why="no rows: an empty result, not an error"),
+        Case((4, 0), why="no columns: an empty result, not an error"),
+        Case((1, 65537), values="with 65,537 columns", refuses="x", why="a row that is too long"),
+        Case((3, 4), values="one element longer", refuses="weight", why="a weight must fit"),
+        Case((3, 4), values="of another dtype", refuses="weight", why="one dtype for all"),
+        Case((3, 4), values="on the CPU", refuses="weight", gpu_only=True, why="one device"),
+        Case((7, 781), "bfloat16", values="x: around 10", gpu_only=True, why="bfloat16"),
+        Case((3000, 17), gpu_only=True, why="many short rows"),
+        Case((64, 12000), gpu_only=True, why="a long row that is not a power of two"),
+        Case((2, 65536), "float16", gpu_only=True, why="the longest row"),
+        Case(
+            (32769, 65536),
+            "float16",
+            layout="x: expanded",
+            gpu_only=True,
+            why="more than 2**31 elements",
+        ),
+    )
+
+
+def elementwise_cases() -> tuple[Case, ...]:
+    """The cases of a function that works element by element on tensors of any shape."""
+    return (
+        Case((3, 5), why="smaller than any block", again=True),
+        Case((1,), why="one element, one axis"),
+        Case((4, 1), why="rows of one element"),
+        Case((1023,), why="one less than a power of two"),
+        Case((1024,), why="exactly a power of two"),
+        Case((4097,), why="one more than a power of two"),
+        Case((2, 3, 5, 7), why="four axes"),
+        Case((7, 781), values="from -120 to 120", why="exp(89) overflows float32"),
+        Case((7, 781), "float16", why="half precision: compute in float32"),
+        Case((5, 700), "float16", values="up to 60000", why="large values in half precision"),
+        Case((3, 2500), values="around -2.3", why="where approximations differ most"),
+        Case((4, 5), layout="sliced", why="the next row does not start where this one ends"),
+        Case((2, 9, 50), layout="transposed", why="neighbours in a row are far apart in memory"),
+        Case((5, 33), layout="every other element", why="a column stride of 2"),
+        Case((3, 2100), layout="sliced", why="several blocks in each row of a view"),
+        Case((5, 33), "float16", layout="transposed", why="strides count elements, not bytes"),
+        Case(
+            (3, 8),
+            "float16",
+            layout="x: rows 2**30 apart",
+            why="row times stride passes 2**31: it needs 64-bit offsets",
+        ),
+        Case(
+            (8, 3),
+            "float16",
+            layout="x: columns 2**30 apart",
+            why="column times stride passes 2**31: it needs 64-bit offsets",
+        ),
+        Case((0, 5), why="no rows: an empty result, not an error"),
+        Case((5, 0), why="no columns: an empty result, not an error"),
+        Case((7, 781), "bfloat16", values="around -2.3", gpu_only=True, why="bfloat16"),
+        Case((5, 700), "bfloat16", values="up to 60000", gpu_only=True, why="large bfloat16"),
+        Case((70000, 3), layout="sliced", gpu_only=True, why="many short rows of a view"),
+        Case(
+            (32769, 65536),
+            "float16",
+            layout="expanded",
+            gpu_only=True,
+            why="more than 2**31 elements",
+        ),
+    )
+
+
 def matmul_cases(**given) -> tuple[Case, ...]:
     """The cases of a product of a (M, K) and b (K, N), shapes given as (M, N, K).
 

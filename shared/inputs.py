@@ -49,6 +49,18 @@ def _rows_apart(shape, generator):
     return _normal(shape, generator) + levels.reshape(-1, *[1] * (len(shape) - 1))
 
 
+def _range(shape, generator):
+    """Even steps from -120 to 120 over the whole tensor."""
+    n = math.prod(shape)
+    return torch.linspace(-120.0, 120.0, max(n, 2), dtype=torch.float64)[:n].reshape(shape)
+
+
+def _huge(shape, generator):
+    """Both signs, from 1 to 60,000, which float16 can just hold."""
+    exponents = torch.rand(shape, generator=generator, dtype=torch.float64)
+    return 60000.0**exponents * torch.sign(_normal(shape, generator))
+
+
 def _some_minus_inf(shape, generator):
     values = _normal(shape, generator)
     values[torch.rand(shape, generator=generator) < 0.3] = -math.inf
@@ -77,6 +89,12 @@ VALUES = {
     "last column 100": _last_large,
     "diagonal large": _diagonal_large,
     "rows 200 apart": _rows_apart,
+    "from -120 to 120": _range,
+    "up to 60000": _huge,
+    "around 10": lambda shape, g: _normal(shape, g) + 10.0,
+    "around 10000, steps of 1": lambda shape, g: (_normal(shape, g) + 1e4).round(),
+    "around 300": lambda shape, g: 50.0 * _normal(shape, g) + 300.0,
+    "around 0.001": lambda shape, g: 1e-3 * _normal(shape, g),
     "some -inf": _some_minus_inf,
     "one row all -inf": _one_row_minus_inf,
 }

@@ -1,0 +1,369 @@
+"""The self-check of lesson 07, as data."""
+
+if __name__ == "__main__":  # the same as ./run.sh 07_layernorm
+    import os
+    import sys
+
+    os.environ.setdefault("COURSE_PYTHON", sys.executable)
+    run = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "run.sh")
+    os.execv(run, [run, os.path.abspath(__file__), *sys.argv[1:]])
+
+import torch.nn.functional as F
+
+from shared.exercise import (
+    Benchmark,
+    Case,
+    Exercise,
+    Function,
+    Mistake,
+    norm_cases,
+    one_read_one_write,
+)
+
+COLUMNS = (256, 512, 768, 1024, 2048, 4096, 5120, 8192, 12000, 16384, 32768, 65536)
+
+
+def layer_norm(x, weight, bias, eps=1e-5):
+    return F.layer_norm(x, x.shape[-1:], weight, bias, eps)
+
+
+def magnitude(x, weight, bias, eps=1e-5):
+    """x - mean cancels: its rounding is that of x and of the mean, times their scale."""
+    variance = (x - x.mean(-1, keepdim=True)).square().mean(-1, keepdim=True)
+    rstd = (variance + eps).rsqrt()
+    terms = x.abs() + x.abs().mean(-1, keepdim=True)
+    return terms * rstd * weight.abs() + bias.abs()
+
+
+def rows_for(n_cols):
+    """16,384 rows, or fewer, but 4,096 at least, where that would be more than 2**28 elements."""
+    return max(min(16384, 2**28 // n_cols), 4096), n_cols
+
+
+HEAD_SUM = "total = tl.sum(head, axis=1, keep_dims=True) + tl.sum(tail, axis=1, keep_dims=True)"
+TAIL_CENTERED = "tail = tl.where(mask, tail - mean, 0.0)"
+TAIL_SQUARES = "squares += tl.sum(tail * tail, axis=1, keep_dims=True)"
+RSTD = "rstd = tl.rsqrt(squares / n_cols + eps)"
+LONG_RSTD = "rstd = tl.rsqrt(tl.sum(squares, axis=0) / n_cols + eps)"
+LONG_CENTERED = "centered = tl.where(cols < n_cols, x.to(tl.float32) - mean, 0.0)"
+
+layernorm = Exercise(
+    script="layernorm.py",
+    functions=[
+        Function(
+            name="layernorm",
+            arguments=lambda shape: {"x": shape, "weight": shape[-1:], "bias": shape[-1:]},
+            reference=layer_norm,
+            magnitude=magnitude,
+            cases=(
+                *norm_cases(),
+                Case((3, 4), values="one element longer", refuses="bias", why="a bias must fit"),
+                Case((3, 4), values="of another dtype", refuses="bias", why="one dtype for all"),
+            ),
+            traffic=one_read_one_write,
+            memory=(16, 1000),
+            typical=(64, 4096),
+            picture=(6, 700),
+            benchmark=Benchmark(
+                x="columns",
+                values=COLUMNS,
+                shape=rows_for,
+                baselines={"F.layer_norm": layer_norm, "torch.compile": "compile"},
+            ),
+        )
+    ],
+    mistakes=[
+        Mistake(
+            "the mean over all lanes",
+            todo=1,
+            edits=(("mean = total / n_cols", "mean = total / (HEAD + TAIL)"),),
+            says="the sum is divided by the number of lanes, and some of them are padding",
+            look="how many columns a row has: n_cols.",
+        ),
+        Mistake(
+            "the tail is left out of the mean",
+            todo=1,
+            edits=((HEAD_SUM, "total = tl.sum(head, axis=1, keep_dims=True)"),),
+            says="the mean is the head's sum over n_cols: the tail is missing",
+            look="the sum of both blocks.",
+        ),
+        Mistake(
+            "one mean for all rows of a program",
+            todo=1,
+            edits=(
+                (HEAD_SUM, HEAD_SUM + "\n    total = tl.sum(total, axis=0, keep_dims=True) / ROWS"),
+            ),
+            says="all rows of a program share one mean",
+            look="the axis of the reduction: 1 is along a row.",
+        ),
+        Mistake(
+            "padding in the variance",
+            todo=2,
+            edits=((TAIL_CENTERED, "tail = tail - mean"),),
+            says="lanes past n_cols count in the variance: a masked lane holds 0, and (0 - mean)² "
+            "is not 0",
+            look="what `tail` holds where mask is false.",
+        ),
+        Mistake(
+            "the mean is not subtracted",
+            todo=2,
+            edits=(
+                ("head = head - mean", "head = head - 0.0 * mean"),
+                (TAIL_CENTERED, "tail = tail - 0.0 * mean"),
+            ),
+            says="the mean is not subtracted: this is RMSNorm with a bias",
+            look="head - mean and tail - mean.",
+        ),
+        Mistake(
+            "the variance with n - 1",
+            todo=3,
+            edits=((RSTD, "rstd = tl.rsqrt(squares / (n_cols - 1) + eps)"),),
+            says="the squares are divided by n_cols - 1. LayerNorm divides by n_cols; a row of one "
+            "column would be 0 / 0",
+            look="what the variance is divided by.",
+        ),
+        Mistake(
+            "the variance over all lanes",
+            todo=3,
+            edits=((RSTD, "rstd = tl.rsqrt(squares / (HEAD + TAIL) + eps)"),),
+            says="the squares are divided by the number of lanes, and some of them are padding",
+            look="how many columns a row has: n_cols.",
+        ),
+        Mistake(
+            "the tail is left out of the variance",
+            todo=3,
+            edits=((TAIL_SQUARES, "squares += 0.0"),),
+            says="the variance is the head's alone: the tail is missing",
+            look="the sum of both blocks.",
+        ),
+        Mistake(
+            "E[x²] - E[x]²",
+            todo=3,
+            edits=(
+                (
+                    RSTD,
+                    "raw = tl.sum((head + mean) * (head + mean), axis=1, keep_dims=True)\n"
+                    "    raw += tl.sum(tl.where(mask, (tail + mean) * (tail + mean), 0.0), axis=1, "
+                    "keep_dims=True)\n"
+                    "    rstd = tl.rsqrt(raw / n_cols - mean * mean + eps)",
+                ),
+            ),
+            says="the variance is computed as E[x²] - E[x]². For a large mean both are huge and "
+            "nearly equal, and float32 keeps nothing of the difference",
+            look="the squares of the centred values, which do not cancel.",
+        ),
+        Mistake(
+            "eps outside of the root",
+            todo=3,
+            edits=((RSTD, "rstd = 1.0 / (tl.sqrt(squares / n_cols) + eps)"),),
+            says="eps is added to the standard deviation; it belongs to the variance, under the root",
+            look="where eps is added.",
+        ),
+        Mistake(
+            "no eps",
+            todo=3,
+            edits=((RSTD, "rstd = tl.rsqrt(squares / n_cols)"),),
+            says="eps is missing: a constant row is 0 / 0, which is NaN",
+            look="variance + eps.",
+        ),
+        Mistake(
+            "eps is always 1e-5",
+            todo=3,
+            edits=((RSTD, "rstd = tl.rsqrt(squares / n_cols + 1e-5)"),),
+            says="eps is 1e-5 whatever the caller passes",
+            look="the argument eps.",
+        ),
+        Mistake(
+            "times the standard deviation",
+            todo=3,
+            edits=((RSTD, "rstd = tl.sqrt(squares / n_cols + eps)"),),
+            says="the row is multiplied by its standard deviation in place of divided",
+            look="tl.rsqrt is 1 / sqrt.",
+        ),
+        Mistake(
+            "the head without its bias",
+            todo=4,
+            edits=(("head * rstd * weight + bias", "head * rstd * weight"),),
+            says="the bias is missing in the head",
+            look="+ bias.",
+        ),
+        Mistake(
+            "the head without its weight",
+            todo=4,
+            edits=(("head * rstd * weight + bias", "head * rstd + bias"),),
+            says="the weight is missing in the head",
+            look="* weight.",
+        ),
+        Mistake(
+            "the weight after the bias",
+            todo=4,
+            edits=(
+                ("head * rstd * weight + bias", "(head * rstd + bias) * weight"),
+                ("tail * rstd * weight + bias", "(tail * rstd + bias) * weight"),
+            ),
+            says="the bias is multiplied by the weight too",
+            look="the brackets: times weight first, then + bias.",
+        ),
+        Mistake(
+            "the bias without the weight",
+            todo=5,
+            edits=(("tail * rstd * weight + bias", "tail * rstd + bias"),),
+            says="the weight is missing in the tail",
+            look="* weight.",
+        ),
+        Mistake(
+            "no mask on the tail's store",
+            todo=5,
+            edits=(
+                (
+                    "tl.store(out_rows + tail_cols, tail * rstd * weight + bias, mask=mask)",
+                    "tl.store(out_rows + tail_cols, tail * rstd * weight + bias)",
+                ),
+            ),
+            says="the store of the tail has no mask: it writes on into the next row, and past the "
+            "end of out",
+            look="the mask of the store.",
+        ),
+        Mistake(
+            "the tail stored at the head",
+            todo=5,
+            edits=(
+                (
+                    "tl.store(out_rows + tail_cols, tail",
+                    "tl.store(out_rows + tail_cols - HEAD, tail",
+                ),
+            ),
+            says="the tail is stored from column 0 on, over the head",
+            look="tail_cols.",
+        ),
+        Mistake(
+            "the mean of a long row over all lanes",
+            todo=6,
+            edits=(
+                (
+                    "mean = tl.sum(total, axis=0) / n_cols",
+                    "mean = tl.sum(total, axis=0) / BLOCK_SIZE",
+                ),
+            ),
+            says="the sum of a long row is divided by the length of a block",
+            look="how many columns a row has: n_cols.",
+        ),
+        Mistake(
+            "padding in the variance of a long row",
+            todo=7,
+            edits=((LONG_CENTERED, "centered = x.to(tl.float32) - mean"),),
+            says="in a long row, lanes past n_cols count in the variance: a masked lane holds 0, "
+            "and (0 - mean)² is not 0",
+            look="what `centered` holds where cols < n_cols is false.",
+        ),
+        Mistake(
+            "only the last block in the variance",
+            todo=7,
+            edits=(("squares += centered * centered", "squares = centered * centered"),),
+            says="each block of a long row replaces the squares of those before it",
+            look="+=.",
+        ),
+        Mistake(
+            "a long row not centred",
+            todo=8,
+            edits=(("(x - mean) * rstd * weight + bias, mask", "x * rstd * weight + bias, mask"),),
+            says="in a long row the mean is subtracted for the variance only, not in the result",
+            look="x - mean.",
+        ),
+        Mistake(
+            "the head of one row rounded up",
+            todo=9,
+            edits=(
+                (
+                    "HEAD = max(triton.next_power_of_2(n_cols) // 2, 1)",
+                    "HEAD = triton.next_power_of_2(n_cols)",
+                ),
+            ),
+            says="HEAD is rounded up: the head, which has no mask, goes past the end of the row",
+            look="HEAD must not be above n_cols.",
+        ),
+        Mistake(
+            "the tail too short",
+            todo=9,
+            edits=(
+                (
+                    "TAIL = triton.next_power_of_2(max(n_cols - HEAD, 1))",
+                    "TAIL = max(triton.next_power_of_2(max(n_cols - HEAD, 1)) // 2, 1)",
+                ),
+            ),
+            says="the tail does not hold the rest of the row: the last columns are neither read "
+            "nor written",
+            look="TAIL is rounded up.",
+        ),
+        Mistake(
+            "rows past the last one",
+            edits=(("rows = tl.minimum(rows, n_rows - 1)[:, None]", "rows = rows[:, None]"),),
+            says="the last program takes rows that do not exist",
+            look="tl.minimum, which was given.",
+        ),
+        Mistake(
+            "a contiguous x taken for granted",
+            edits=(("x_rows = x_ptr + rows * stride_x_row", "x_rows = x_ptr + rows * n_cols"),),
+            says="the rows of x are taken to follow each other, which is not so in a view",
+            look="stride_x_row, which was given.",
+        ),
+        Mistake(
+            "the output is always float32",
+            edits=(("out = torch.empty(x.shape, dtype=x.dtype,", "out = torch.empty(x.shape,"),),
+            says="the output is allocated without a dtype, which means float32",
+            look="torch.empty, which was given with dtype=x.dtype.",
+        ),
+    ],
+    hints={
+        1: (
+            "The masked lanes hold 0 and add nothing to the sum. But they are not columns, so they "
+            "must not be counted either.",
+            "tl.sum(block, axis=1, keep_dims=True) has shape (ROWS, 1).",
+            "total = tl.sum(head, ...) + tl.sum(tail, ...)   and   mean = total / ...",
+        ),
+        2: (
+            "A masked lane holds 0 before the subtraction, -mean after it. Its square would count.",
+            "tl.where(condition, a, b) takes a where the condition holds, b elsewhere.",
+            "head = head - mean   and   tail = tl.where(mask, ..., 0.0)",
+        ),
+        3: (
+            "The variance is the mean of the squares of what is now centred. eps belongs under the "
+            "root.",
+            "tl.rsqrt(v) is 1 / sqrt(v).",
+            "squares = tl.sum(head * head, ...), squares += tl.sum(...), "
+            "rstd = tl.rsqrt(squares / ... + eps)",
+        ),
+        4: (
+            "The centred head times rstd has mean 0 and variance 1; then weight and bias.",
+            "(ROWS, HEAD) * (ROWS, 1) * (1, HEAD) broadcasts. Every column of the head exists.",
+            "tl.store(out_rows + head_cols, head * rstd * ... + ...)",
+        ),
+        5: (
+            "The same with the tail, whose block is longer than what is left.",
+            "tl.store(pointers, values, mask=mask).",
+            "tl.store(out_rows + tail_cols, tail * ... , mask=...)",
+        ),
+        6: (
+            "One sum for each lane, as in row_wise_sum; one reduction after the loop.",
+            'tl.load(..., mask=cols < n_cols, other=0.0, eviction_policy="evict_last").',
+            "total = tl.zeros((BLOCK_SIZE,), dtype=tl.float32), then for start in range(0, n_cols, "
+            "BLOCK_SIZE): ..., then mean = tl.sum(total, axis=0) / ...",
+        ),
+        7: (
+            "As in TODO 2: in a lane that is no column, x - mean is -mean.",
+            "tl.where(cols < n_cols, ..., 0.0).",
+            "centered = tl.where(cols < n_cols, x.to(tl.float32) - ..., 0.0), then squares += ...",
+        ),
+        8: (
+            "Centre, scale, weight, bias: as for the short row.",
+            "tl.store(out_row + cols, ..., mask=mask).",
+            "tl.store(out_row + cols, (x - ...) * rstd * weight + ..., mask=mask)",
+        ),
+        9: (
+            "For 12,000, the next power of two is 16,384, and half of it is 8,192.",
+            "triton.next_power_of_2(n) rounds up; max(..., 1) for a row of one column.",
+            "HEAD = max(triton.next_power_of_2(n_cols) // ..., 1)   and   "
+            "TAIL = triton.next_power_of_2(max(n_cols - ..., 1))",
+        ),
+    },
+)

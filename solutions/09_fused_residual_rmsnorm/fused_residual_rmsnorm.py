@@ -1,0 +1,165 @@
+"""The residual addition and the RMSNorm after it, in one kernel with two results.
+
+    residual_out = x + residual
+    output       = residual_out * rsqrt(mean(residual_out^2) + eps) * weight
+
+x, residual (n_rows, n_cols), weight (n_cols,) -> (output, residual_out), both like x.
+New: two inputs, two outputs, and what is rounded when.
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+MAX_COLS = 65536
+MAX_COLS_IN_REGISTERS = 32768  # a longer row is read again, which the L2 cache makes cheap
+
+
+@triton.jit
+def fused_residual_rmsnorm_kernel(
+    x_ptr, residual_ptr, weight_ptr, out_ptr, residual_out_ptr,
+    stride_x_row, stride_x_col, stride_residual_row, stride_residual_col,
+    stride_weight, stride_out_row,
+    n_rows, eps,
+    n_cols: tl.constexpr,
+    ROWS: tl.constexpr,  # rows of one program
+    HEAD: tl.constexpr, TAIL: tl.constexpr,  # a row is HEAD columns, then at most TAIL more
+):
+    rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    rows = tl.minimum(rows, n_rows - 1)[:, None]  # past the last row, do the last row again
+    head_cols = tl.arange(0, HEAD).to(tl.int64)[None, :]
+    tail_cols = HEAD + tl.arange(0, TAIL).to(tl.int64)[None, :]
+    mask = tail_cols < n_cols  # of the tail; every column of the head exists
+
+    x_rows = x_ptr + rows * stride_x_row
+    residual_rows = residual_ptr + rows * stride_residual_row
+    # TODO 1: x plus residual in float32, for the head, shape (ROWS, HEAD) (2 lines).
+    head = tl.load(x_rows + head_cols * stride_x_col).to(tl.float32)
+    head += tl.load(residual_rows + head_cols * stride_residual_col).to(tl.float32)
+
+    # TODO 2: the same for the tail, shape (ROWS, TAIL) (4 lines).
+    x_ptrs = x_rows + tail_cols * stride_x_col
+    residual_ptrs = residual_rows + tail_cols * stride_residual_col
+    tail = tl.load(x_ptrs, mask=mask, other=0.0).to(tl.float32)
+    tail += tl.load(residual_ptrs, mask=mask, other=0.0).to(tl.float32)
+
+    # TODO 3: store the sum, which the next block of the model adds to (2 lines). The norm below
+    # goes on with the float32 sum, which is not rounded.
+    tl.store(residual_out_ptr + rows * stride_out_row + head_cols, head)
+    tl.store(residual_out_ptr + rows * stride_out_row + tail_cols, tail, mask=mask)
+
+    # TODO 4: 1 over the root mean square of the sum, with eps, shape (ROWS, 1) (3 lines).
+    squares = tl.sum(head * head, axis=1, keep_dims=True)
+    squares += tl.sum(tail * tail, axis=1, keep_dims=True)
+    rrms = tl.rsqrt(squares / n_cols + eps)
+
+    out_rows = out_ptr + rows * stride_out_row
+    # TODO 5: the head's weight in float32, and its part of the output (2 lines).
+    weight = tl.load(weight_ptr + head_cols * stride_weight).to(tl.float32)
+    tl.store(out_rows + head_cols, head * rrms * weight)
+
+    # TODO 6: the same for the tail (2 lines).
+    weight = tl.load(weight_ptr + tail_cols * stride_weight, mask=mask, other=0.0).to(tl.float32)
+    tl.store(out_rows + tail_cols, tail * rrms * weight, mask=mask)
+
+
+@triton.jit
+def long_fused_residual_rmsnorm_kernel(
+    x_ptr, residual_ptr, weight_ptr, out_ptr, residual_out_ptr,
+    stride_x_row, stride_x_col, stride_residual_row, stride_residual_col,
+    stride_weight, stride_out_row,
+    eps,
+    n_cols: tl.constexpr,
+    BLOCK_SIZE: tl.constexpr,
+):
+    row = tl.program_id(0).to(tl.int64)
+    lanes = tl.arange(0, BLOCK_SIZE).to(tl.int64)
+    x_row = x_ptr + row * stride_x_row
+    residual_row = residual_ptr + row * stride_residual_row
+    out_row = out_ptr + row * stride_out_row
+    residual_out_row = residual_out_ptr + row * stride_out_row
+
+    squares = tl.zeros((BLOCK_SIZE,), dtype=tl.float32)
+    for start in range(0, n_cols, BLOCK_SIZE):
+        cols = start + lanes
+        mask = cols < n_cols
+        x_ptrs = x_row + cols * stride_x_col
+        residual_ptrs = residual_row + cols * stride_residual_col
+        # TODO 7: the sum in float32, stored, and its squares added, lane by lane (4 lines).
+        total = tl.load(x_ptrs, mask=mask, other=0.0).to(tl.float32)
+        total += tl.load(residual_ptrs, mask=mask, other=0.0).to(tl.float32)
+        tl.store(residual_out_row + cols, total, mask=mask)
+        squares += total * total
+
+    rrms = tl.rsqrt(tl.sum(squares, axis=0) / n_cols + eps)
+    for start in range(0, n_cols, BLOCK_SIZE):
+        cols = start + lanes
+        mask = cols < n_cols
+        # The sum again, as it was stored, so rounded: one tensor to read, and not two. This program
+        # wrote it, with the same lanes, so it is there.
+        total = tl.load(residual_out_row + cols, mask=mask, other=0.0).to(tl.float32)
+        weight = tl.load(weight_ptr + cols * stride_weight, mask=mask, other=0.0).to(tl.float32)
+        # TODO 8: store this block of the output (1 line).
+        tl.store(out_row + cols, total * rrms * weight, mask=mask)
+
+
+def fused_residual_rmsnorm(
+    x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float = 1e-6
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(output, residual_out): the RMS norm of x + residual, and x + residual itself.
+
+    x and residual (n_rows, n_cols), weight (n_cols,). residual_out is rounded once, to x's dtype.
+    The norm sees the sum before it is rounded (of rows longer than 32,768 columns, after).
+
+    Raises ValueError if x is not 2-D or has more than 65,536 columns, or if residual or weight does
+    not fit; TypeError if x is not one of DTYPES or residual or weight has another dtype.
+    """
+    if x.dim() != 2:
+        raise ValueError(f"x must be 2-D, it has shape {[*x.shape]}")
+    if x.dtype not in DTYPES:
+        raise TypeError(f"x is {x.dtype}, it must be one of {DTYPES}")
+    n_rows, n_cols = x.shape
+    if n_cols > MAX_COLS:
+        raise ValueError(f"x has {n_cols} columns, at most {MAX_COLS} are supported")
+    for name, other, shape in (("residual", residual, x.shape), ("weight", weight, (n_cols,))):
+        if other.shape != shape:
+            raise ValueError(f"{name} has shape {[*other.shape]}, it must be {[*shape]}")
+        if other.dtype != x.dtype:
+            raise TypeError(f"{name} is {other.dtype} and x is {x.dtype}: must be equal")
+        if other.device != x.device:
+            raise ValueError(f"{name} is on {other.device} and x on {x.device}: must be equal")
+
+    # TODO 9: memory for both results, of x's shape, dtype and device (2 lines).
+    out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    residual_out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+
+    if out.numel() == 0:
+        return out, residual_out
+
+    tensors = (x, residual, weight, out, residual_out)
+    strides = (*x.stride(), *residual.stride(), weight.stride(0), out.stride(0))
+    if n_cols > MAX_COLS_IN_REGISTERS:
+        long_fused_residual_rmsnorm_kernel[(n_rows,)](
+            *tensors, *strides, eps, n_cols, BLOCK_SIZE=8192, num_warps=32
+        )
+        return out, residual_out
+
+    HEAD = max(triton.next_power_of_2(n_cols) // 2, 1)  # the two blocks of lesson 07
+    TAIL = triton.next_power_of_2(max(n_cols - HEAD, 1))
+    ROWS = max(1024 // HEAD, 1)  # short rows share a program
+    fused_residual_rmsnorm_kernel[(triton.cdiv(n_rows, ROWS),)](
+        *tensors, *strides, n_rows, eps, n_cols,
+        ROWS=ROWS, HEAD=HEAD, TAIL=TAIL,
+        num_warps=min(max(ROWS * HEAD // (1024 if HEAD <= 8192 else 512), 1), 32),
+    )
+    return out, residual_out
+
+
+if __name__ == "__main__":  # the same as ./run.sh with this file's name
+    import os
+    import sys
+
+    os.environ.setdefault("COURSE_PYTHON", sys.executable)
+    run = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "run.sh")
+    os.execv(run, [run, os.path.abspath(__file__), *sys.argv[1:]])
