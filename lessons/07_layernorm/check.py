@@ -8,6 +8,7 @@ if __name__ == "__main__":  # the same as ./run.sh 07_layernorm
     run = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "run.sh")
     os.execv(run, [run, os.path.abspath(__file__), *sys.argv[1:]])
 
+import torch
 import torch.nn.functional as F
 
 from shared.exercise import (
@@ -16,6 +17,8 @@ from shared.exercise import (
     Exercise,
     Function,
     Mistake,
+    Study,
+    Traffic,
     norm_cases,
     one_read_one_write,
 )
@@ -156,7 +159,8 @@ layernorm = Exercise(
             "eps outside of the root",
             todo=3,
             edits=((RSTD, "rstd = 1.0 / (tl.sqrt(squares / n_cols) + eps)"),),
-            says="eps is added to the standard deviation; it belongs to the variance, under the root",
+            says="eps is added to the standard deviation; it belongs under the root, to the "
+            "variance",
             look="where eps is added.",
         ),
         Mistake(
@@ -364,6 +368,228 @@ layernorm = Exercise(
             "triton.next_power_of_2(n) rounds up; max(..., 1) for a row of one column.",
             "HEAD = max(triton.next_power_of_2(n_cols) // ..., 1)   and   "
             "TAIL = triton.next_power_of_2(max(n_cols - ..., 1))",
+        ),
+    },
+)
+
+
+def layernorm_linear_gelu(x, weight):
+    return F.gelu(F.layer_norm(x, x.shape[-1:]) @ weight)
+
+
+def linear_magnitude(x, weight):
+    """The rounding of the normed x, times the weights it is multiplied with."""
+    ones = torch.ones_like(x[:1]).squeeze(0)
+    return magnitude(x, ones, 0 * ones) @ weight.abs()
+
+
+def sides(text):
+    """(M, N, K) from "16384 × 4096 × 4096"."""
+    return tuple(map(int, text.split(" × ")))
+
+
+MERGED = "squares += block_squares + d * d * k * count / (k + count)"
+CENTERED = "centered = tl.where(k_mask, x - block_mean[:, None], 0.0)"
+NORMED = "normed = (x.to(tl.float32) - mean[:, None]) * rstd[:, None]"
+DOT = "accumulator = tl.dot(normed.to(weight.dtype), weight, accumulator, INPUT_PRECISION)"
+GELU = "out = 0.5 * accumulator * (1.0 + tl.erf(accumulator * 0.7071067811865476))"
+
+fused_layernorm_linear_gelu = Exercise(
+    script="fused_layernorm_linear_gelu.py",
+    optional=True,
+    functions=[
+        Function(
+            name="fused_layernorm_linear_gelu",
+            arguments=lambda shape: {"x": (shape[0], shape[2]), "weight": (shape[2], shape[1])},
+            reference=layernorm_linear_gelu,
+            magnitude=linear_magnitude,
+            tensor_cores=True,
+            cases=(
+                Case((2, 3, 5), why="smaller than any tile", again=True),
+                Case((5, 3, 1), why="one column: its variance is 0"),
+                Case((16, 48, 17), values="x: around 10", why="padding in mean and variance"),
+                Case((33, 65, 129), why="one more than a power of two in every direction"),
+                Case((130, 140, 100), values="x: around 10", why="several tiles, all ragged"),
+                Case((5, 7, 512), values="x: around 10", why="many full blocks along K"),
+                Case((4, 6, 300), values="x: last column 100", why="each block has its own mean"),
+                Case((4, 6, 300), values="x: rows 200 apart", why="each row has its own mean"),
+                Case((5, 9, 70), values="x: constant 3", why="rows without variance"),
+                Case((20, 30, 333), "float16", why="half precision"),
+                Case((40, 24, 70), layout="x: transposed", why="strides of x"),
+                Case((24, 40, 70), layout="weight: transposed", why="a weight stored as (N, K)"),
+                Case((9, 20, 70), layout="every other element", why="column strides of 2"),
+                Case(
+                    (3, 5, 8),
+                    "float16",
+                    layout="x: rows 2**30 apart",
+                    why="row times stride passes 2**31: it needs 64-bit offsets",
+                ),
+                Case((0, 5, 7), why="no rows: an empty result"),
+                Case((3, 4, 5), values="one element longer", refuses="x", why="K must be one"),
+                Case((3, 4, 5), values="of another dtype", refuses="weight", why="two dtypes"),
+                Case((300, 520, 333), "bfloat16", gpu_only=True, why="bfloat16"),
+                Case((1000, 1111, 4096), gpu_only=True, why="a long sum in float32, or in TF32"),
+            ),
+            traffic=lambda x, weight: Traffic(
+                reads=x.nbytes + weight.nbytes,
+                writes=x.shape[0] * weight.shape[1] * x.element_size(),
+            ),
+            memory=(128, 256, 128),
+            typical=(1024, 1024, 1024),
+            picture=(256, 256, 128),
+            benchmark=Benchmark(
+                x="rows of 1024, to 1024",
+                values=(1024, 4096, 16384, 65536),
+                shape=lambda rows: (rows, 1024, 1024),
+                baselines={"eager": layernorm_linear_gelu, "torch.compile": "compile"},
+                flops=lambda shape: 2.0 * shape[0] * shape[1] * shape[2],
+            ),
+            studies=[
+                Study(
+                    name="fusion",
+                    x="M × N × K",
+                    values=("65536 × 1024 × 1024", "16384 × 4096 × 4096"),
+                    shape=sides,
+                    candidates={
+                        "three kernels": lambda script, *tensors: layernorm_linear_gelu(*tensors),
+                        "torch.compile": "compile",
+                        "fused": lambda script, *tensors: script.fused_layernorm_linear_gelu(
+                            *tensors
+                        ),
+                    },
+                    traffic=True,
+                )
+            ],
+        )
+    ],
+    mistakes=[
+        Mistake(
+            "the block's mean over all lanes",
+            todo=1,
+            edits=(
+                (
+                    "block_mean = tl.sum(x, axis=1) / count",
+                    "block_mean = tl.sum(x, axis=1) / BLOCK_K",
+                ),
+            ),
+            says="the last block's sum is divided by BLOCK_K, and it has fewer columns",
+            look="count.",
+        ),
+        Mistake(
+            "padding in the variance",
+            todo=1,
+            edits=((CENTERED, "centered = x - block_mean[:, None]"),),
+            says="lanes past K count in the variance: a masked lane holds 0, and (0 - mean)² is "
+            "not 0",
+            look="what `centered` holds where k_mask is false.",
+        ),
+        Mistake(
+            "the squares only added",
+            todo=2,
+            edits=((MERGED, "squares += block_squares"),),
+            says="the blocks' squares are added, and each is measured from its own block's mean: "
+            "the distance between the means is missing",
+            look="d * d * k * count / (k + count).",
+        ),
+        Mistake(
+            "the mean of the last block",
+            todo=2,
+            edits=(("mean += d * count / (k + count)", "mean += d"),),
+            says="the mean jumps to that of the latest block",
+            look="the share of the block in all columns so far: count / (k + count).",
+        ),
+        Mistake(
+            "the mean of the means",
+            todo=2,
+            edits=(("mean += d * count / (k + count)", "mean += d / (k // BLOCK_K + 1)"),),
+            says="every block has the same weight in the mean, and the last one has fewer columns",
+            look="count / (k + count).",
+        ),
+        Mistake(
+            "not centred",
+            todo=3,
+            edits=((NORMED, "normed = x.to(tl.float32) * rstd[:, None]"),),
+            says="the mean is not subtracted before the product",
+            look="x - mean.",
+        ),
+        Mistake(
+            "not scaled",
+            todo=3,
+            edits=((NORMED, "normed = x.to(tl.float32) - mean[:, None]"),),
+            says="the rows are centred, and not divided by their standard deviation",
+            look="rstd.",
+        ),
+        Mistake(
+            "the accumulator overwritten",
+            todo=4,
+            edits=((DOT, "accumulator = tl.dot(normed.to(weight.dtype), weight)"),),
+            says="only the last block along K counts: the product replaces the accumulator",
+            look="the third argument of tl.dot.",
+        ),
+        Mistake(
+            "no GELU",
+            todo=5,
+            edits=((GELU, "out = accumulator"),),
+            says="GELU is missing: this is the linear layer alone",
+            look="what is done to the accumulator after the loop.",
+        ),
+        Mistake(
+            "tanh in place of erf",
+            todo=5,
+            edits=(
+                (
+                    GELU,
+                    "out = accumulator * tl.sigmoid(1.5957691216057308 * (accumulator + 0.044715 * "
+                    "accumulator * accumulator * accumulator))",
+                ),
+            ),
+            says="this is the tanh GELU; the exact one is asked for. They differ by up to 0.0005",
+            look="tl.erf.",
+        ),
+        Mistake(
+            "no column mask on the store",
+            todo=6,
+            edits=(("mask=row_mask & col_mask)", "mask=row_mask)"),),
+            says="the store has no mask for its columns: it writes on into the next row, and past "
+            "the end of out",
+            look="the mask of the store: rows and columns.",
+        ),
+    ],
+    hints={
+        1: (
+            "The masked lanes add nothing to the sum. They are no columns, so divide by count, and "
+            "keep them out of the squares.",
+            "tl.sum(block, axis=1) has shape (BLOCK_M,); v[:, None] makes a column of it.",
+            "block_mean = tl.sum(x, axis=1) / ..., centered = tl.where(k_mask, ..., 0.0), "
+            "block_squares = tl.sum(...)",
+        ),
+        2: (
+            "Two groups of numbers with means that differ by d: the squares around the common mean "
+            "are the squares of both, and something for the distance.",
+            "k columns came before, count columns are new.",
+            "d = block_mean - mean, squares += block_squares + d * d * k * ... / (k + count), "
+            "mean += d * ... / (k + count)",
+        ),
+        3: (
+            "Centre with the mean of each row, scale with rstd of each row.",
+            "mean[:, None] is a column.",
+            "normed = (x.to(tl.float32) - mean[:, None]) * ...",
+        ),
+        4: (
+            "normed is float32; the tensor cores want the weight's dtype.",
+            "block.to(weight.dtype); tl.dot(a, b, accumulator, INPUT_PRECISION).",
+            "accumulator = tl.dot(normed.to(...), weight, ..., INPUT_PRECISION)",
+        ),
+        5: (
+            "As in lesson 06, on the accumulator.",
+            "tl.erf(block).",
+            "out = 0.5 * accumulator * (1.0 + tl.erf(accumulator * ...))",
+        ),
+        6: (
+            "As in lesson 04; the columns of out are side by side.",
+            "row_mask & col_mask; .to(out_ptr.dtype.element_ty).",
+            "out_ptrs = out_ptr + rows[:, None] * stride_om + ..., then tl.store(out_ptrs, ..., "
+            "mask=...)",
         ),
     },
 )

@@ -153,17 +153,17 @@ rmsnorm = Exercise(
             edits=(
                 (
                     "squares = tl.sum(head * head, axis=1, keep_dims=True)",
-                    "squares = tl.sum((head * head).to(x_ptr.dtype.element_ty).to(tl.float32), axis=1, "
-                    "keep_dims=True)",
+                    "squares = tl.sum((head * head).to(x_ptr.dtype.element_ty).to(tl.float32), "
+                    "axis=1, keep_dims=True)",
                 ),
                 (
                     TAIL_SQUARES,
-                    "squares += tl.sum((tail * tail).to(x_ptr.dtype.element_ty).to(tl.float32), axis=1, "
-                    "keep_dims=True)",
+                    "squares += tl.sum((tail * tail).to(x_ptr.dtype.element_ty).to(tl.float32), "
+                    "axis=1, keep_dims=True)",
                 ),
             ),
-            says="the squares are rounded to the input's dtype: 300² is more than float16 can hold, "
-            "and 0.0001² is 0",
+            says="the squares are rounded to the input's dtype: 300² is more than float16 can "
+            "hold, and 0.0001² is 0",
             look=".to(tl.float32) right after the load.",
         ),
         Mistake(
@@ -172,8 +172,8 @@ rmsnorm = Exercise(
             edits=(
                 (
                     "squares = tl.sum(head * head, axis=1, keep_dims=True)",
-                    "mean = (tl.sum(head, axis=1, keep_dims=True) + tl.sum(tail, axis=1, keep_dims=True))"
-                    " / n_cols\n"
+                    "mean = tl.sum(head, axis=1, keep_dims=True)\n"
+                    "    mean = (mean + tl.sum(tail, axis=1, keep_dims=True)) / n_cols\n"
                     "    head = head - mean\n"
                     "    tail = tl.where(mask, tail - mean, 0.0)\n"
                     "    squares = tl.sum(head * head, axis=1, keep_dims=True)",
@@ -186,7 +186,8 @@ rmsnorm = Exercise(
             "eps outside of the root",
             todo=3,
             edits=((RRMS, "rrms = 1.0 / (tl.sqrt(mean_square) + eps)"),),
-            says="eps is added to the root mean square; it belongs to the mean square, under the root",
+            says="eps is added to the root mean square; it belongs under the root, to the mean "
+            "square",
             look="where eps is added.",
         ),
         Mistake(

@@ -167,7 +167,8 @@ fused_residual_rmsnorm = Exercise(
             "no mask on residual_out",
             todo=3,
             edits=((TAIL_KEPT, TAIL_KEPT.replace(", mask=mask", "")),),
-            says="the tail of residual_out is stored without a mask: it goes past the end of the row",
+            says="the tail of residual_out is stored without a mask: it goes past the end of the "
+            "row",
             look="the mask of the store.",
         ),
         Mistake(
@@ -223,7 +224,8 @@ fused_residual_rmsnorm = Exercise(
             "eps outside of the root",
             todo=4,
             edits=((RRMS, "rrms = 1.0 / (tl.sqrt(squares / n_cols) + eps)"),),
-            says="eps is added to the root mean square; it belongs to the mean square, under the root",
+            says="eps is added to the root mean square; it belongs under the root, to the mean "
+            "square",
             look="where eps is added.",
         ),
         Mistake(
@@ -321,8 +323,8 @@ fused_residual_rmsnorm = Exercise(
             "the results exchanged",
             edits=(
                 (
-                    "        num_warps=min(max(ROWS * HEAD // (1024 if HEAD <= 8192 else 512), 1), 32),\n    )\n    return out, residual_out",
-                    "        num_warps=min(max(ROWS * HEAD // (1024 if HEAD <= 8192 else 512), 1), 32),\n    )\n    return residual_out, out",
+                    "    return out, residual_out\n\n\nif",
+                    "    return residual_out, out\n\n\nif",
                 ),
             ),
             says="the two results are returned in the wrong order",
