@@ -347,7 +347,7 @@ def norm_cases() -> tuple[Case, ...]:
         Case(
             (32769, 65536),
             "float16",
-            layout="x: expanded",
+            layout="expanded",
             gpu_only=True,
             why="more than 2**31 elements",
         ),

@@ -135,24 +135,17 @@ advanced_matmul = Exercise(
                     },
                 ),
                 Study(
-                    name="order",
+                    name="traffic",
                     x="M = N = K",
-                    values=(4096, 8192, 16384),
+                    values=(4096, 16384),
                     shape=cube,
                     candidates={
                         "row by row": lambda script, a, b, bias: in_order(script, 1, a, b),
                         "groups of 8": lambda script, a, b, bias: in_order(script, 8, a, b),
-                    },
-                    traffic=True,
-                ),
-                Study(
-                    name="bias",
-                    x="M = N = K",
-                    values=(4096,),
-                    shape=cube,
-                    candidates={
+                        "advanced_matmul, with bias": lambda script, *given: script.advanced_matmul(
+                            *given
+                        ),
                         "a @ b + bias": lambda script, a, b, bias: a @ b + bias,
-                        "advanced_matmul": lambda script, *given: script.advanced_matmul(*given),
                     },
                     traffic=True,
                 ),
