@@ -50,7 +50,6 @@ def layernorm_kernel(
     # (3 lines: tl.rsqrt).
     rstd = ...
 
-    out_rows = out_ptr + rows * stride_out_row
     weight = tl.load(weight_ptr + head_cols * stride_weight).to(tl.float32)
     bias = tl.load(bias_ptr + head_cols * stride_bias).to(tl.float32)
     # TODO 4: store the head's part of the result (1 line).
@@ -58,7 +57,7 @@ def layernorm_kernel(
 
     weight = tl.load(weight_ptr + tail_cols * stride_weight, mask=mask, other=0.0).to(tl.float32)
     bias = tl.load(bias_ptr + tail_cols * stride_bias, mask=mask, other=0.0).to(tl.float32)
-    # TODO 5: store the tail's part (1 line).
+    # TODO 5: store the tail's part (2 lines).
     ...
 
 

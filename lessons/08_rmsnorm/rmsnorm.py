@@ -127,7 +127,7 @@ def rmsnorm(x: torch.Tensor, weight: torch.Tensor, eps: float = 1e-6) -> torch.T
     rmsnorm_kernel[grid](
         *tensors, *strides, n_rows, eps, n_cols,
         ROWS=ROWS, HEAD=HEAD, TAIL=TAIL,
-        num_warps=max(ROWS * HEAD // 1024, 1),
+        num_warps=max(HEAD // 512, 1),
     )
     return out
 

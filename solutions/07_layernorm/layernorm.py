@@ -53,16 +53,16 @@ def layernorm_kernel(
     squares += tl.sum(tail * tail, axis=1, keep_dims=True)
     rstd = tl.rsqrt(squares / n_cols + eps)
 
-    out_rows = out_ptr + rows * stride_out_row
     weight = tl.load(weight_ptr + head_cols * stride_weight).to(tl.float32)
     bias = tl.load(bias_ptr + head_cols * stride_bias).to(tl.float32)
     # TODO 4: store the head's part of the result (1 line).
-    tl.store(out_rows + head_cols, head * rstd * weight + bias)
+    tl.store(out_ptr + rows * stride_out_row + head_cols, head * rstd * weight + bias)
 
     weight = tl.load(weight_ptr + tail_cols * stride_weight, mask=mask, other=0.0).to(tl.float32)
     bias = tl.load(bias_ptr + tail_cols * stride_bias, mask=mask, other=0.0).to(tl.float32)
-    # TODO 5: store the tail's part (1 line).
-    tl.store(out_rows + tail_cols, tail * rstd * weight + bias, mask=mask)
+    # TODO 5: store the tail's part (2 lines).
+    out_ptrs = out_ptr + rows * stride_out_row + tail_cols
+    tl.store(out_ptrs, tail * rstd * weight + bias, mask=mask)
 
 
 @triton.jit
