@@ -23,6 +23,7 @@ _YOURS = "#c1121f"
 _BASELINES = ("#3a6ea5", "#7a9e7e", "#8d6a9f", "#b08968")
 _CEILING = "#222222"
 _SHARED = (0.75, 0.75, 0.75)
+_MOST_LINES, _MOST_NAMES = 16, 64  # rows with a line between them, programs with their number
 
 
 def speed(table: pd.DataFrame, function: Function, machine: str, path: Path) -> None:
@@ -71,7 +72,9 @@ def accesses(recorder: Recorder, title: str, path: Path) -> None:
     """One panel for each tensor of each launch: colour is the program, shade the order in time.
 
     A recorder with `keep_accesses` is needed. Later accesses of one program are lighter, so a loop
-    over a row shows as steps. Grey is what several programs touched, white what none did.
+    over a row shows as steps. Where there are many programs, they go from dark (the first) to light
+    (the last). Grey is what several programs touched, white what none did; where everything is
+    shared, what the first program touched is drawn in its colour.
     """
     panels = []
     for number, launch in enumerate(recorder.launches):
@@ -81,10 +84,7 @@ def accesses(recorder: Recorder, title: str, path: Path) -> None:
                 chosen = [a for a in mine if a.kind == kind]
                 if chosen:
                     panels.append((launch, region, kind, chosen))
-    heights = [
-        min(region.tensor.shape[0], 8) * 0.22 if region.tensor.dim() > 1 else 0.3
-        for _, region, _, _ in panels
-    ]
+    heights = [0.22 * min(max(_rows(region.tensor), 1.4), 10) for _, region, _, _ in panels]
     figure, grid = plt.subplots(
         len(panels),
         1,
@@ -104,11 +104,10 @@ def accesses(recorder: Recorder, title: str, path: Path) -> None:
 
 def _panel(axes, launch: Launch, region, kind: str, chosen: list[Access]) -> None:
     tensor = region.tensor
-    shape = tensor.shape if tensor.dim() == 2 else (1, max(tensor.numel(), 1))
+    shape = (_rows(tensor), tensor.shape[-1] if tensor.dim() else 1)
     image = np.ones((*shape, 3))
     touched = np.zeros(shape, int)
     programs = sorted({a.program for a in chosen})
-    colours = plt.get_cmap("Set1")
     owner = np.full(shape, -1)
     steps: dict[tuple, int] = {}
     most = max(sum(a.program == p for a in chosen) for p in programs)
@@ -116,8 +115,7 @@ def _panel(axes, launch: Launch, region, kind: str, chosen: list[Access]) -> Non
         step = steps.get(access.program, 0)
         steps[access.program] = step + 1
         number = programs.index(access.program)
-        base = np.array(colours(number % 7)[:3])  # grey, the ninth, means several programs
-        colour = base + (1 - base) * 0.6 * (step / max(most - 1, 1) if most > 1 else 0)
+        colour = _colour(number, len(programs), step / max(most - 1, 1))
         rows, cols = _places(access.offsets, tensor, shape)
         np.add.at(touched, (rows, cols), 1)
         before = owner[rows, cols]
@@ -125,11 +123,18 @@ def _panel(axes, launch: Launch, region, kind: str, chosen: list[Access]) -> Non
         shared = (before != -1) & (before != number)
         image[rows[shared], cols[shared]] = _SHARED
         owner[rows[before == -1], cols[before == -1]] = number
+    shared = (image == _SHARED).all(axis=-1)
+    highlight = bool(shared[touched > 0].all())
+    if highlight:
+        own = [access for access in chosen if access.program == programs[0]]
+        for step, access in enumerate(own):
+            rows, cols = _places(access.offsets, tensor, shape)
+            image[rows, cols] = _colour(0, len(programs), step / max(len(own) - 1, 1))
     axes.imshow(image, aspect="auto", interpolation="nearest", extent=(0, shape[1], shape[0], 0))
-    for row in range(1, shape[0]):
+    for row in range(1, shape[0] if shape[0] <= _MOST_LINES else 0):
         axes.axhline(row, color="white", lw=1)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    if not (image == _SHARED).all(axis=-1).any():
+    if not shared.any() and tensor.dim() <= 2:
         _name_programs(axes, chosen, tensor, shape, programs)
     times = sorted(set(touched.ravel().tolist()) - {0})
     often = (
@@ -140,13 +145,36 @@ def _panel(axes, launch: Launch, region, kind: str, chosen: list[Access]) -> Non
     masked = sum(a.masked for a in chosen)
     lanes = f", {masked:,} lanes masked" if masked else ""
     verb = "reads" if kind == "load" else "writes"
+    whose = f", in colour by program {_number(programs[0])}" if highlight else ""
     axes.set_title(
-        f"{launch.kernel} {verb} {region.name} {tuple(tensor.shape)}{often}{lanes}",
+        f"{launch.kernel} {verb} {region.name} {tuple(tensor.shape)}{often}{lanes}{whose}",
         loc="left",
         fontsize=9,
     )
     axes.set_yticks([])
     axes.tick_params(labelsize=7)
+
+
+def _rows(tensor) -> int:
+    """The rows of the image: the last axis runs across, all others down."""
+    return max(tensor.numel() // max(tensor.shape[-1], 1), 1) if tensor.dim() else 1
+
+
+def _colour(number: int, programs: int, progress: float) -> np.ndarray:
+    """Of program `number`, lighter the later in its life an access is (progress 0 to 1)."""
+    if programs <= 7:  # grey, the ninth of the set, means several programs
+        base = np.array(plt.get_cmap("Set1")(number)[:3])
+    else:
+        base = np.array(plt.get_cmap("viridis")(number / (programs - 1))[:3])
+    return base + (1 - base) * 0.6 * progress
+
+
+def _number(program: tuple[int, int, int]) -> str:
+    """A program id as it is spoken of: trailing zeros left out."""
+    used = list(program)
+    while len(used) > 1 and used[-1] == 0:
+        used.pop()
+    return ", ".join(map(str, used))
 
 
 def _places(offsets: np.ndarray, tensor, shape) -> tuple[np.ndarray, np.ndarray]:
@@ -162,7 +190,7 @@ def _places(offsets: np.ndarray, tensor, shape) -> tuple[np.ndarray, np.ndarray]
 
 def _name_programs(axes, chosen, tensor, shape, programs) -> None:
     """Write each program's number where its elements are, if there is room."""
-    if len(programs) > 24:
+    if len(programs) > _MOST_NAMES:
         return
     for program in programs:
         offsets = np.concatenate([a.offsets for a in chosen if a.program == program])
@@ -175,14 +203,10 @@ def _name_programs(axes, chosen, tensor, shape, programs) -> None:
             continue
         rows = [i[0] if len(i) == 2 else 0 for i in indices]
         columns = [i[-1] if len(i) else 0 for i in indices]
-        used = list(program)
-        while len(used) > 1 and used[-1] == 0:
-            used.pop()
         axes.text(
             (min(columns) + max(columns) + 1) / 2,
             (min(rows) + max(rows) + 1) / 2,
-            "program " * (shape[1] // len(programs) > 0 and len(programs) <= 6)
-            + ", ".join(map(str, used)),
+            "program " * (shape[1] // len(programs) > 0 and len(programs) <= 6) + _number(program),
             ha="center",
             va="center",
             fontsize=7,

@@ -90,7 +90,7 @@ advanced_matmul = Exercise(
             ),
             memory=(256, 512, 128),
             typical=(1024, 1024, 1024),
-            picture=(1024, 1024, 64),
+            picture=(1536, 640, 64),
             benchmark=Benchmark(
                 x="M = N = K",
                 values=(512, 1024, 2048, 3072, 4000, 4096, 6144, 8192),
