@@ -39,10 +39,23 @@ def _far_columns(shape):
     return [*_contiguous_strides((*shape[:-1], 1))[:-1], 1 << 30]
 
 
+def _spare_rows(shape):
+    return _contiguous_strides((*shape[:-2], shape[-2] + 3, shape[-1]))
+
+
+def _sequence_first(shape):
+    """[batch, heads, seq, dim] in memory that is [batch, seq, heads, dim]."""
+    batch, heads, rows, dim = shape
+    a, b, c, d = _contiguous_strides((batch, rows, heads, dim))
+    return [a, c, b, d]
+
+
 # name -> (what the strides are, from a shape; the fewest axes it makes sense for)
 LAYOUTS = {
     "contiguous": (_contiguous_strides, 0),
     "sliced": (lambda shape: _contiguous_strides((*shape[:-1], shape[-1] + 3)), 2),
+    "spare rows": (_spare_rows, 2),
+    "sequence before heads": (_sequence_first, 4),
     "transposed": (_transposed, 2),
     "every other element": (lambda shape: [2 * s for s in _contiguous_strides(shape)], 1),
     "expanded": (lambda shape: [0, *_contiguous_strides(shape)[1:]], 1),

@@ -167,8 +167,13 @@ class Trial:
         tried.
         """
         passed = [run for run in self.runs if run.outcome.kind == "ok"]
-        passed = sorted(passed, key=_size)[:_MOST_CONTRADICTIONS]
-        return any(not self._run_mistake(mistake, run).passed for run in passed)
+        kinds: dict[tuple, list[_Run]] = {}
+        for run in sorted(passed, key=_size):
+            kinds.setdefault((run.function.name, run.case.values), []).append(run)
+        chosen = []  # the smallest of each kind of values, then the next ones
+        while len(chosen) < _MOST_CONTRADICTIONS and any(kinds.values()):
+            chosen += [group.pop(0) for group in kinds.values() if group]
+        return any(not self._run_mistake(mistake, run).passed for run in chosen)
 
     def _run_mistake(self, mistake: Mistake, run: _Run) -> Outcome:
         self._tick()

@@ -103,6 +103,8 @@ class Benchmark:
     flops:     from a `Case.shape` to the floating-point operations, for kernels that compute more
                than they move. The speed is then told in TFLOP/s, and the ceiling is a cuBLAS
                product of square matrices with as many operations.
+    memory:    also measure the most memory that each candidate allocates at once, its result
+               included.
     """
 
     x: str
@@ -112,6 +114,7 @@ class Benchmark:
     dtype: str = "bfloat16"
     passes: float = 1.0
     flops: Callable[[tuple[int, ...]], float] | None = None
+    memory: bool = False
 
 
 @dataclass(frozen=True)
@@ -465,6 +468,88 @@ def matmul_cases(**given) -> tuple[Case, ...]:
             layout="a: expanded",
             gpu_only=True,
             why="a result of more than 2**31 elements",
+        ),
+    )
+
+
+def attention_arguments(shape: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
+    """q, k and v for a shape (batch, heads, n_queries, n_keys, head_dim)."""
+    batch, heads, n_queries, n_keys, head_dim = shape
+    keys = (batch, heads, n_keys, head_dim)
+    return {"q": (batch, heads, n_queries, head_dim), "k": keys, "v": keys}
+
+
+def attention_cases() -> tuple[Case, ...]:
+    """The cases of attention, shapes as in `attention_arguments`."""
+    causal = {"causal": True}
+    index = "q: zeros; v: row numbers"
+    return (
+        Case((2, 3, 5, 5, 16), why="fewer keys than any block", again=True),
+        Case((2, 2, 5, 5, 16), options=causal, why="a causal mask"),
+        Case((1, 2, 1, 1, 16), why="one query, one key: the result is v"),
+        Case(
+            (1, 1, 17, 17, 16),
+            values="q: zeros; v: all 1",
+            why="equal weights of ones give 1: padding in the sum shows as a ratio",
+        ),
+        Case((1, 2, 70, 70, 32), why="a ragged number of keys, without a causal mask to hide it"),
+        Case((1, 1, 128, 128, 64), why="no ragged block at all"),
+        Case((1, 1, 140, 140, 16), why="many blocks of queries and keys, the last ones ragged"),
+        Case((1, 1, 20, 140, 16), values="k: row numbers; q: all 1", why="the scores ascend"),
+        Case((2, 2, 3, 90, 16), why="fewer queries than keys"),
+        Case((1, 2, 90, 3, 16), why="more queries than keys"),
+        Case((1, 1, 6, 100, 16), values="q: all 100; k: all -50", why="scores of -20,000"),
+        Case(
+            (1, 1, 70, 70, 16),
+            values="q: all 100; k: all -50",
+            options=causal,
+            why="a masked score must be below -20,000 too",
+        ),
+        Case((1, 1, 9, 140, 16), values="q: large; k: large", why="exp() of a score overflows"),
+        Case((1, 2, 33, 65, 24), why="a head_dim that is not a power of two"),
+        Case((1, 1, 20, 50, 128), why="a large head"),
+        Case((1, 1, 20, 50, 200), why="a larger head, padded"),
+        Case((1, 2, 70, 130, 64), "float16", why="half precision"),
+        Case((1, 1, 1, 1, 16), options=causal, why="one query, one key, causal"),
+        Case(
+            (1, 1, 100, 100, 16),
+            values=index,
+            options=causal,
+            why="the mean of 0 to i is i / 2: a shifted mask shows as a shift",
+        ),
+        Case((1, 1, 150, 150, 16), options=causal, why="many blocks before the diagonal"),
+        Case(
+            (1, 1, 20, 90, 16), values="k: row numbers; q: all 1", options=causal, why="ascending"
+        ),
+        Case((1, 2, 3, 90, 16), options=causal, why="causal, fewer queries than keys"),
+        Case((1, 2, 100, 40, 16), options=causal, why="causal, more queries than keys"),
+        Case((1, 1, 90, 90, 64), "float16", options=causal, why="causal, half precision"),
+        Case((2, 3, 50, 70, 16), layout="sequence before heads", why="[batch, seq, heads, dim]"),
+        Case((2, 2, 20, 40, 16), layout="k: sequence before heads", why="k has strides of its own"),
+        Case((2, 2, 20, 40, 16), layout="v: transposed", why="v lies differently from k"),
+        Case((2, 2, 20, 37, 16), layout="spare rows", why="NaN lies after the last key of a head"),
+        Case((1, 2, 20, 40, 16), layout="every other element", why="a last stride of 2"),
+        Case((2, 2, 20, 40, 16), layout="expanded", why="one batch for all: a stride of 0"),
+        Case((0, 2, 5, 5, 16), why="no batch: an empty result"),
+        Case((1, 2, 0, 5, 16), why="no queries: an empty result"),
+        Case((1, 2, 5, 0, 16), why="no keys: zeros"),
+        Case(
+            (1, 2, 3, 4, 16), values="one element longer", refuses="k", why="one head_dim for all"
+        ),
+        Case((1, 2, 3, 4, 16), values="of another dtype", refuses="v", why="one dtype for all"),
+        Case((1, 2, 3, 4, 16), values="on the CPU", refuses="k", gpu_only=True, why="one device"),
+        Case((2, 3, 333, 777, 128), "bfloat16", gpu_only=True, why="bfloat16"),
+        Case((1, 2, 1000, 1000, 64), "bfloat16", options=causal, gpu_only=True, why="bfloat16"),
+        Case((1, 2, 1111, 1111, 128), "float16", options=causal, gpu_only=True, why="long, causal"),
+        Case((1, 2, 600, 900, 256), "float16", gpu_only=True, why="the largest head"),
+        Case((1, 2, 500, 700, 64), gpu_only=True, why="float32, or TF32"),
+        Case((8192, 8, 3, 5, 16), "float16", gpu_only=True, why="batch times heads is 65,536"),
+        Case(
+            (16400, 1, 1024, 1, 128),
+            "float16",
+            layout="q: expanded",
+            gpu_only=True,
+            why="more than 2**31 elements",
         ),
     )
 

@@ -61,6 +61,12 @@ def _huge(shape, generator):
     return 60000.0**exponents * torch.sign(_normal(shape, generator))
 
 
+def _row_numbers(shape, generator):
+    """Every element of row i of the last two axes is i."""
+    rows = torch.arange(shape[-2], dtype=torch.float64)
+    return rows[:, None].expand(shape).clone()
+
+
 def _some_minus_inf(shape, generator):
     values = _normal(shape, generator)
     values[torch.rand(shape, generator=generator) < 0.3] = -math.inf
@@ -80,6 +86,10 @@ VALUES = {
     "zeros": lambda shape, g: torch.zeros(shape, dtype=torch.float64),
     "around -2.3": lambda shape, g: 0.5 * _normal(shape, g) - 2.3,
     "all 1": lambda shape, g: torch.ones(shape, dtype=torch.float64),
+    "all 100": lambda shape, g: torch.full(shape, 100.0, dtype=torch.float64),
+    "all -50": lambda shape, g: torch.full(shape, -50.0, dtype=torch.float64),
+    "row numbers": _row_numbers,
+    "large": lambda shape, g: 6.0 * _normal(shape, g),
     "all -1": lambda shape, g: torch.full(shape, -1.0, dtype=torch.float64),
     "all -200": lambda shape, g: torch.full(shape, -200.0, dtype=torch.float64),
     "one 100 per row": _one_large,

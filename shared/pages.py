@@ -60,6 +60,8 @@ def _benchmark(function: str, rows: list[dict]) -> list[str]:
         speed(rows[0])[1],
         "of the ceiling",
     ]
+    memory = [name for name in rows[0] if name.endswith("_mb")]
+    head += [f"{name.removesuffix('_mb').replace('yours', function)}, MB" for name in memory]
     lines = [f"| {' | '.join(head)} |", "|" + "--:|" * len(head)]
     for row in rows:
         cells = [
@@ -67,6 +69,7 @@ def _benchmark(function: str, rows: list[dict]) -> list[str]:
             *[f"{float(row[name + '_us']):.1f}" for name in (*names, "yours")],
             f"{speed(row)[0]:.0f}",
             f"{float(row['of_ceiling']):.0%}",
+            *[f"{float(row[name]):,.0f}" for name in memory],
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return lines

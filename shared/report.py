@@ -252,6 +252,11 @@ def _memory(data: dict) -> list[str]:
             f"      reads {read:,} B ({_ratio(read, row['least_read'])} of the least), "
             f"writes {written:,} B ({_ratio(written, row['least_written'])}){fetched}"
         )
+        if row["allocated"] > row["returned"]:
+            lines.append(
+                f"      allocates {row['allocated']:,} B, of which {row['returned']:,} B are the "
+                "result"
+            )
     return lines
 
 

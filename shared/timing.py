@@ -66,8 +66,8 @@ def sweep(
     and `yours_high`. Where bytes are the limit: `copy_us` for a copy of as many bytes,
     `least_bytes`, `gbps` (those over the time) and `of_ceiling`: the time that a copy of the bytes
     the algorithm has to move would take, over the time it took. Where arithmetic is: `product_us`
-    for a cuBLAS product of as many operations, `flops`, `tflops` and `of_ceiling`. Sizes that do
-    not fit in memory are left out.
+    for a cuBLAS product of as many operations, `flops`, `tflops` and `of_ceiling`. Where memory is
+    asked for: `<name>_mb` and `yours_mb`. Sizes that do not fit in memory are left out.
     """
     rows = []
     for value in function.benchmark.values:
@@ -130,9 +130,23 @@ def _time_one(function: Function, call: Callable, device: str, value: int) -> di
             "tflops": flops / yours / 1e6,
             "of_ceiling": scale * best["product"][0] / yours,
         }
+    if benchmark.memory:
+        for name in (*benchmark.baselines, "yours"):
+            row[f"{name}_mb"] = _peak_megabytes(candidates[name], device)
     row |= {"yours_low": low, "yours_high": high}
     row |= {"least_bytes": least} if benchmark.flops is None else {"flops": flops}
     return row
+
+
+def _peak_megabytes(call: Callable[[], object], device: str) -> float:
+    """The most memory that a call has allocated at once, in MB (10**6 bytes)."""
+    memory = getattr(torch, device)
+    memory.synchronize()
+    memory.reset_peak_memory_stats()
+    before = memory.memory_allocated()
+    call()
+    memory.synchronize()
+    return (memory.max_memory_allocated() - before) / 1e6
 
 
 def _copy(n_bytes: int, device: str) -> Callable[[], object]:

@@ -202,7 +202,7 @@ def _report_memory(function, call, job: dict, emit: Emit) -> None:
     sys.stdout, stdout = io.StringIO(), sys.stdout  # a kernel's print() has been shown by then
     emit("memory started", function=function.name)
     try:
-        correctness.call_observed(call, inputs, recorder)
+        result, made = correctness.call_observed(call, inputs, recorder)
     except Exception:  # the cases have said what is wrong; there is just no table then
         return
     finally:
@@ -214,6 +214,8 @@ def _report_memory(function, call, job: dict, emit: Emit) -> None:
         label=case.label,
         least_read=least.reads,
         least_written=least.writes,
+        allocated=sum(guarded.view.nbytes for guarded in made),
+        returned=sum(t.nbytes for t in correctness.as_tuple(result)),
         **recorder.totals.as_data(),
     )
 
