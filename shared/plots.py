@@ -84,7 +84,8 @@ def accesses(recorder: Recorder, title: str, path: Path) -> None:
                 chosen = [a for a in mine if a.kind == kind]
                 if chosen:
                     panels.append((launch, region, kind, chosen))
-    heights = [0.22 * min(max(_rows(region.tensor), 1.4), 10) for _, region, _, _ in panels]
+    most = 10 if len(panels) <= 5 else 4  # rows' worth of height
+    heights = [0.22 * min(max(_rows(region.tensor), 1.4), most) for _, region, _, _ in panels]
     figure, grid = plt.subplots(
         len(panels),
         1,

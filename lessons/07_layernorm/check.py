@@ -389,8 +389,8 @@ def sides(text):
     return tuple(map(int, text.split(" × ")))
 
 
-MERGED = "squares += chunk_squares + d * d * k * count / (k + count)"
-CENTERED = "centered = tl.where(k_mask, x - chunk_mean[:, None], 0.0)"
+MERGED = "squares += block_squares + d * d * k * count / (k + count)"
+CENTERED = "centered = tl.where(k_mask, x - block_mean[:, None], 0.0)"
 NORMED = "normed = (x.to(tl.float32) - mean[:, None]) * rstd[:, None]"
 DOT = "accumulator = tl.dot(normed.to(weight.dtype), weight, accumulator, INPUT_PRECISION)"
 GELU = "out = 0.5 * accumulator * (1.0 + tl.erf(accumulator * 0.7071067811865476))"
@@ -412,7 +412,7 @@ fused_layernorm_linear_gelu = Exercise(
                 Case((33, 65, 129), why="one more than a power of two in every direction"),
                 Case((130, 140, 100), values="x: around 10", why="several tiles, all ragged"),
                 Case((5, 7, 512), values="x: around 10", why="many full blocks along K"),
-                Case((4, 6, 600), values="x: last column 100", why="each chunk has its own mean"),
+                Case((4, 6, 600), values="x: last column 100", why="each block has its own mean"),
                 Case((4, 6, 300), values="x: rows 200 apart", why="each row has its own mean"),
                 Case(
                     (5, 9, 70), values="x: zeros", why="rows without variance: without eps, 0 / 0"
@@ -467,21 +467,21 @@ fused_layernorm_linear_gelu = Exercise(
     ],
     mistakes=[
         Mistake(
-            "the chunk's mean over all lanes",
+            "the block's mean over all lanes",
             todo=1,
             edits=(
                 (
-                    "chunk_mean = tl.sum(x, axis=1) / count",
-                    "chunk_mean = tl.sum(x, axis=1) / CHUNK",
+                    "block_mean = tl.sum(x, axis=1) / count",
+                    "block_mean = tl.sum(x, axis=1) / BLOCK_K",
                 ),
             ),
-            says="the last chunk's sum is divided by CHUNK, and it has fewer columns",
+            says="the last block's sum is divided by BLOCK_K, and it has fewer columns",
             look="count.",
         ),
         Mistake(
             "padding in the variance",
             todo=1,
-            edits=((CENTERED, "centered = x - chunk_mean[:, None]"),),
+            edits=((CENTERED, "centered = x - block_mean[:, None]"),),
             says="lanes past K count in the variance: a masked lane holds 0, and (0 - mean)² is "
             "not 0",
             look="what `centered` holds where k_mask is false.",
@@ -489,8 +489,8 @@ fused_layernorm_linear_gelu = Exercise(
         Mistake(
             "the squares only added",
             todo=2,
-            edits=((MERGED, "squares += chunk_squares"),),
-            says="the chunks' squares are added, and each is measured from its own chunk's mean: "
+            edits=((MERGED, "squares += block_squares"),),
+            says="the blocks' squares are added, and each is measured from its own block's mean: "
             "the distance between the means is missing",
             look="d * d * k * count / (k + count).",
         ),
@@ -498,14 +498,14 @@ fused_layernorm_linear_gelu = Exercise(
             "the mean of the last block",
             todo=2,
             edits=(("mean += d * count / (k + count)", "mean += d"),),
-            says="the mean jumps to that of the latest chunk",
-            look="the share of the chunk in all columns so far: count / (k + count).",
+            says="the mean jumps to that of the latest block",
+            look="the share of the block in all columns so far: count / (k + count).",
         ),
         Mistake(
             "the mean of the means",
             todo=2,
-            edits=(("mean += d * count / (k + count)", "mean += d / (k // CHUNK + 1)"),),
-            says="every chunk has the same weight in the mean, and the last one has fewer columns",
+            edits=(("mean += d * count / (k + count)", "mean += d / (k // BLOCK_K + 1)"),),
+            says="every block has the same weight in the mean, and the last one has fewer columns",
             look="count / (k + count).",
         ),
         Mistake(
@@ -563,14 +563,14 @@ fused_layernorm_linear_gelu = Exercise(
             "The masked lanes add nothing to the sum. They are no columns, so divide by count, and "
             "keep them out of the squares.",
             "tl.sum(block, axis=1) has shape (BLOCK_M,); v[:, None] makes a column of it.",
-            "chunk_mean = tl.sum(x, axis=1) / ..., centered = tl.where(k_mask, ..., 0.0), "
-            "chunk_squares = tl.sum(...)",
+            "block_mean = tl.sum(x, axis=1) / ..., centered = tl.where(k_mask, ..., 0.0), "
+            "block_squares = tl.sum(...)",
         ),
         2: (
             "Two groups of numbers with means that differ by d: the squares around the common mean "
             "are the squares of both, and something for the distance.",
             "k columns came before, count columns are new.",
-            "d = chunk_mean - mean, squares += chunk_squares + d * d * k * ... / (k + count), "
+            "d = block_mean - mean, squares += block_squares + d * d * k * ... / (k + count), "
             "mean += d * ... / (k + count)",
         ),
         3: (

@@ -91,8 +91,10 @@ naive_attention = Exercise(
             todo=1,
             edits=(
                 (
-                    "    batch_head = pid // tiles\n    batch = batch_head // n_heads\n    head = batch_head % n_heads\n\n    rows",
-                    "    batch_head = pid // tiles\n    batch = batch_head % n_heads\n    head = batch_head // n_heads\n\n    rows",
+                    "    batch_head = pid // tiles\n    batch = batch_head // n_heads\n    head = "
+                    "batch_head % n_heads\n\n    rows",
+                    "    batch_head = pid // tiles\n    batch = batch_head % n_heads\n    head = "
+                    "batch_head // n_heads\n\n    rows",
                 ),
             ),
             says="batch and head are taken for each other",
@@ -103,8 +105,10 @@ naive_attention = Exercise(
             todo=1,
             edits=(
                 (
-                    "    batch_head = pid // tiles\n    batch = batch_head // n_heads\n    head = batch_head % n_heads\n\n    rows",
-                    "    batch_head = pid // tiles\n    batch = 0 * batch_head\n    head = batch_head % n_heads\n\n    rows",
+                    "    batch_head = pid // tiles\n    batch = batch_head // n_heads\n    head = "
+                    "batch_head % n_heads\n\n    rows",
+                    "    batch_head = pid // tiles\n    batch = 0 * batch_head\n    head = "
+                    "batch_head % n_heads\n\n    rows",
                 ),
             ),
             says="every batch is computed from the first one",
@@ -115,8 +119,10 @@ naive_attention = Exercise(
             todo=2,
             edits=(
                 (
-                    "k_rows = k_ptr + batch * stride_k_batch + head * stride_k_head + cols[None, :] * stride_k_row",
-                    "k_rows = k_ptr + batch * stride_q_batch + head * stride_q_head + cols[None, :] * stride_q_row",
+                    "k_rows = k_ptr + batch * stride_k_batch + head * stride_k_head + cols[None, "
+                    ":] * stride_k_row",
+                    "k_rows = k_ptr + batch * stride_q_batch + head * stride_q_head + cols[None, "
+                    ":] * stride_q_row",
                 ),
             ),
             says="k is read with the strides of q, and it has its own",
@@ -128,7 +134,8 @@ naive_attention = Exercise(
             edits=(
                 (
                     "k_t = tl.load(k_rows + dims[:, None] * stride_k_dim, mask=k_mask, other=0.0)",
-                    "k_t = tl.load(k_rows + dims[:, None] * stride_k_dim, mask=cols[None, :] < n_keys, other=0.0)",
+                    "k_t = tl.load(k_rows + dims[:, None] * stride_k_dim, mask=cols[None, :] < "
+                    "n_keys, other=0.0)",
                 ),
             ),
             says="the load of k goes on past the last dim of a head, into the next key",
@@ -185,7 +192,8 @@ naive_attention = Exercise(
             edits=(
                 (MASK, MASK.replace("<= rows[:, None]", "<= rows[:, None] + n_keys - n_queries")),
             ),
-            says="the mask is aligned at the last query and key. With as many keys as queries that is "
+            says="the mask is aligned at the last query and key. With as many keys as queries "
+            "that is "
             "the same; otherwise PyTorch aligns at the first",
             look="query i sees the keys 0 to i.",
         ),
@@ -264,12 +272,14 @@ naive_attention = Exercise(
             look="the third argument of tl.dot.",
         ),
         Mistake(
-            "memory of float32",
+            "the memory is too small",
             todo=7,
             edits=(
                 (
-                    "    probs = torch.empty((batch, n_heads, n_queries, n_keys), dtype=q.dtype, device=q.device)",
-                    "    probs = torch.empty((batch, n_heads, n_keys, n_queries), dtype=q.dtype, device=q.device).fill_(0)[:, :, :1].contiguous()",
+                    "    probs = torch.empty((batch, n_heads, n_queries, n_keys), dtype=q.dtype, "
+                    "device=q.device)",
+                    "    probs = torch.empty((batch, n_heads, n_keys, n_queries), dtype=q.dtype, "
+                    "device=q.device).fill_(0)[:, :, :1].contiguous()",
                 ),
             ),
             says="the memory for the probabilities is too small: a kernel writes past its end",
@@ -309,7 +319,8 @@ naive_attention = Exercise(
         6: (
             "As in lesson 04, with probabilities for a and v for b.",
             "probs_rows and v_dims hold the other direction already.",
-            "probs = tl.load(probs_rows + keys[None, :], ...), v = tl.load(v_dims + keys[:, None] * "
+            "probs = tl.load(probs_rows + keys[None, :], ...), v = tl.load(v_dims + keys[:, None] "
+            "* "
             "..., ...), accumulator = tl.dot(...)",
         ),
         7: (

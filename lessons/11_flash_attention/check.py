@@ -142,7 +142,8 @@ flash_attention = Exercise(
                     ),
                 ),
             ),
-            says="the mask compares places within blocks, not numbers of keys and queries: right in "
+            says="the mask compares places within blocks, not numbers of keys and queries: right "
+            "in "
             "the first block, wrong in the others",
             look="keys and rows, which count from the start of the sequence.",
         ),
@@ -178,7 +179,8 @@ flash_attention = Exercise(
             "the maximum of this block only",
             todo=4,
             edits=((M_NEW, "m_new = tl.max(scores, axis=1) * scale"),),
-            says="m_new is the maximum of the latest block, not of all so far. Where a later block is "
+            says="m_new is the maximum of the latest block, not of all so far. Where a later "
+            "block is "
             "masked throughout it is -inf, and (-inf) - (-inf) is NaN",
             look="tl.maximum with m.",
         ),
@@ -196,14 +198,16 @@ flash_attention = Exercise(
                 (P, "p = tl.exp2(scores * scale)"),
                 (SHRINK, "shrink = tl.full(m.shape, 1.0, tl.float32)"),
             ),
-            says="the maximum is not subtracted: exp2 of a large score is inf, and inf / inf is NaN",
+            says="the maximum is not subtracted: exp2 of a large score is inf, and inf / inf is "
+            "NaN",
             look="- m_new[:, None].",
         ),
         Mistake(
             "the shrinking upside down",
             todo=6,
             edits=((SHRINK, 'shrink = tl.where(m == -float("inf"), 0.0, tl.exp2(m_new - m))'),),
-            says="the old sums grow with every new maximum, and they must shrink: exp2(m_old - m_new) "
+            says="the old sums grow with every new maximum, and they must shrink: exp2(m_old - "
+            "m_new) "
             "is at most 1. The listing in the FlashAttention-2 paper has this upside down",
             look="m - m_new.",
         ),
@@ -211,7 +215,8 @@ flash_attention = Exercise(
             "l does not shrink",
             todo=7,
             edits=((L_NEW, "l = l + tl.sum(p, axis=1)"),),
-            says="the old sum is not shrunk when the maximum grows: right if the first block has the "
+            says="the old sum is not shrunk when the maximum grows: right if the first block has "
+            "the "
             "maximum, wrong otherwise",
             look="l * shrink.",
         ),
@@ -281,7 +286,8 @@ flash_attention = Exercise(
                     "unmasked = (all_see + BLOCK_N - 1) // BLOCK_N * BLOCK_N",
                 ),
             ),
-            says="the number of whole blocks is rounded up: the last one, which is not full, gets no "
+            says="the number of whole blocks is rounded up: the last one, which is not full, gets "
+            "no "
             "mask",
             look="whole blocks: rounded down.",
         ),
@@ -328,7 +334,8 @@ flash_attention = Exercise(
             edits=(
                 (
                     "    scale = math.log2",
-                    "    k, v = (t.as_strided((*t.shape[:2], t.shape[2] + 1, head_dim), t.stride()) for t in (k, v))\n    scale = math.log2",
+                    "    k, v = (t.as_strided((*t.shape[:2], t.shape[2] + 1, head_dim), "
+                    "t.stride()) for t in (k, v))\n    scale = math.log2",
                 ),
             ),
             says="a key past the end is read: 0 times what lies there is NaN, if it is NaN",
@@ -342,7 +349,8 @@ flash_attention = Exercise(
             "scores = tl.dot(q, ..., input_precision=INPUT_PRECISION)",
         ),
         2: (
-            "Key j comes after query i if j > i. keys and rows count from the start of the sequence.",
+            "Key j comes after query i if j > i. keys and rows count from the start of the "
+            "sequence.",
             "v[None, :] is a row, v[:, None] a column; & joins two masks.",
             "visible = visible & (keys[None, :] <= ...)",
         ),
@@ -352,7 +360,8 @@ flash_attention = Exercise(
             'scores = tl.where(visible, scores, -float("inf"))',
         ),
         4: (
-            "The larger of the maximum so far and the maximum of this block. scale is positive, so it "
+            "The larger of the maximum so far and the maximum of this block. scale is positive, "
+            "so it "
             "may be multiplied afterwards.",
             "tl.maximum(a, b); tl.max(scores, axis=1).",
             "m_new = tl.maximum(m, tl.max(..., axis=1) * scale)",
@@ -363,7 +372,8 @@ flash_attention = Exercise(
             "p = tl.exp2(scores * scale - ...)",
         ),
         6: (
-            "What was measured against m is now measured against m_new, which is at least as large.",
+            "What was measured against m is now measured against m_new, which is at least as "
+            "large.",
             "tl.exp2(difference), at most 1.",
             "shrink = tl.exp2(m - ...)",
         ),
@@ -385,7 +395,8 @@ flash_attention = Exercise(
             "m = tl.full((BLOCK_M,), ..., ...)",
         ),
         10: (
-            "Without a causal mask every query sees all n_keys. With one, the tile's first query is "
+            "Without a causal mask every query sees all n_keys. With one, the tile's first query "
+            "is "
             "first_row and its last one first_row + BLOCK_M - 1. A block that is not whole needs a "
             "mask too.",
             "tl.minimum(a, b); // rounds down.",

@@ -5,7 +5,7 @@
 x (M, K), weight (K, N) -> (M, N) in x's dtype. The norm has no weight or bias of its own; GELU is
 the exact one. A program makes one tile of the result, as in lesson 04; first it finds mean and
 variance of its rows.
-New: statistics of parts that are merged as they come, and work between a load and tl.dot.
+New: statistics of blocks that are merged as they come, and work between a load and tl.dot.
 """
 
 import torch
@@ -26,7 +26,6 @@ def fused_layernorm_linear_gelu_kernel(
     stride_om,
     EPS: tl.constexpr, INPUT_PRECISION: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
-    CHUNK: tl.constexpr,  # columns of a step of the statistics: many, to wait for memory seldom
 ):
     # Programs that follow each other share their rows, which are then in the L2 cache.
     rows = tl.program_id(1).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
@@ -38,23 +37,23 @@ def fused_layernorm_linear_gelu_kernel(
 
     mean = tl.zeros((BLOCK_M,), dtype=tl.float32)  # of the columns so far
     squares = tl.zeros((BLOCK_M,), dtype=tl.float32)  # their squared distances from it, summed
-    for k in range(0, K, CHUNK):
-        ks = k + tl.arange(0, CHUNK).to(tl.int64)
+    for k in range(0, K, BLOCK_K):
+        ks = k + tl.arange(0, BLOCK_K).to(tl.int64)
         k_mask = ks[None, :] < K
         x = tl.load(x_rows + ks[None, :] * stride_xk, mask=row_mask & k_mask, other=0.0)
         x = x.to(tl.float32)
-        count = tl.minimum(K - k, CHUNK)  # columns of this chunk
-        # TODO 1: the mean of this chunk of each row, shape (BLOCK_M,), and its squared distances
+        count = tl.minimum(K - k, BLOCK_K)  # columns of this block
+        # TODO 1: the mean of this block of each row, shape (BLOCK_M,), and its squared distances
         # from that mean, summed (3 lines: tl.sum(..., axis=1), tl.where).
-        chunk_mean = tl.sum(x, axis=1) / count
-        centered = tl.where(k_mask, x - chunk_mean[:, None], 0.0)
-        chunk_squares = tl.sum(centered * centered, axis=1)
+        block_mean = tl.sum(x, axis=1) / count
+        centered = tl.where(k_mask, x - block_mean[:, None], 0.0)
+        block_squares = tl.sum(centered * centered, axis=1)
 
         # TODO 2: merge them with what the k columns before gave (3 lines). With d the difference of
         # the two means, the squares gain d * d * k * count / (k + count), and the mean moves by
         # d * count / (k + count). (Chan, Golub and LeVeque, 1979.)
-        d = chunk_mean - mean
-        squares += chunk_squares + d * d * k * count / (k + count)
+        d = block_mean - mean
+        squares += block_squares + d * d * k * count / (k + count)
         mean += d * count / (k + count)
 
     rstd = tl.rsqrt(squares / K + EPS)
@@ -115,7 +114,7 @@ def fused_layernorm_linear_gelu(x: torch.Tensor, weight: torch.Tensor) -> torch.
         weight.stride(0), weight.stride(1),
         out.stride(0),
         EPS=EPS, INPUT_PRECISION=INPUT_PRECISION,
-        BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, BLOCK_K=128 // x.element_size(), CHUNK=256,
+        BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, BLOCK_K=128 // x.element_size(),
         num_warps=8, num_stages=3,
     )
     return out

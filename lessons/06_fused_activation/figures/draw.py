@@ -1,6 +1,6 @@
 """Draws gelu_difference.png: the two GELUs of the finished solution, and their difference.
 
-    python lessons/06_fused_activation/figures/draw.py
+python lessons/06_fused_activation/figures/draw.py
 """
 
 import os

@@ -1,0 +1,58 @@
+"""Draws traffic.png: the bytes that naive_attention and flash_attention move as T grows, counted
+from every load and store of the finished solutions' kernels.
+
+    python lessons/11_flash_attention/figures/draw.py
+"""
+
+import os
+import sys
+from pathlib import Path
+
+os.environ["TRITON_INTERPRET"] = "1"
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
+sys.path.insert(0, str(ROOT))
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import torch
+
+from shared import backend, source
+from shared.correctness import call_observed
+from shared.memory import Recorder
+
+HEAD_DIM = 64
+LENGTHS = (128, 256, 384, 512, 768, 1024)
+SCRIPTS = {
+    "naive_attention": ROOT / "solutions/10_attention/attention.py",
+    "flash_attention": ROOT / "solutions/11_flash_attention/flash_attention.py",
+}
+
+backend.repair_interpreter()
+figure, (moved, allocated) = plt.subplots(1, 2, figsize=(9.5, 4), layout="constrained")
+for (name, script), colour in zip(SCRIPTS.items(), ("#3a6ea5", "#c1121f"), strict=True):
+    function = getattr(source.load_module(str(script), name), name)
+    megabytes, memory = [], []
+    for length in LENGTHS:
+        q, k, v = torch.randn(3, 1, 1, length, HEAD_DIM, dtype=torch.float16)
+        recorder = Recorder(str(script))
+        _, made = call_observed(function, [q, k, v], recorder)
+        megabytes.append((recorder.totals.read + recorder.totals.written) / 1e6)
+        memory.append(sum(guarded.view.nbytes for guarded in made) / 1e6)
+    moved.plot(LENGTHS, megabytes, "o-", color=colour, label=name)
+    allocated.plot(LENGTHS, memory, "o-", color=colour, label=name)
+moved.set_title("bytes loaded and stored by the programs", loc="left", fontsize=10)
+allocated.set_title("memory allocated, the result included", loc="left", fontsize=10)
+for axes in (moved, allocated):
+    axes.set_xlabel("T")
+    axes.set_ylabel("MB")
+    axes.set_ylim(bottom=0)
+    axes.grid(alpha=0.25)
+    axes.legend(frameon=False)
+figure.suptitle(
+    f"One head of {HEAD_DIM}, float16: as T grows", x=0.01, ha="left", fontweight="bold"
+)
+figure.savefig(HERE / "traffic.png", dpi=120)
