@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 import os
 import platform
@@ -124,7 +125,8 @@ def repair_interpreter() -> None:
     - an autotuned kernel asks a GPU driver for timings. Without one, the first configuration
       is used.
     - every call of tl.sum and its like prepares the language anew, which takes longer than the sum.
-      Once a launch is enough.
+      Once a launch is enough. So it is with the table from Triton's types to NumPy's, which is made
+      for every operation.
     - the variable of a loop with 64-bit bounds is a Python number, which counts as 32-bit in the
       next product. On a GPU it has the type of its bounds; so it does here.
     """
@@ -147,6 +149,7 @@ def repair_interpreter() -> None:
     interpreter._patch_lang_tensor = patched
     use_first_configuration()
     _prepare_once_a_launch(interpreter)
+    _remember_numpy_types(interpreter)
     _keep_the_type_of_loop_variables(interpreter)
     numpy.seterr(all="ignore")  # a GPU does not warn about inf - inf either
 
@@ -198,6 +201,19 @@ def _prepare_once_a_launch(interpreter) -> None:
 
     interpreter.GridExecutor.__call__ = launch_afresh
     interpreter.InterpretedFunction.__call__ = call
+
+
+def _remember_numpy_types(interpreter) -> None:
+    import triton.language as tl
+
+    look_up = interpreter._get_np_dtype
+    of_scalar = functools.cache(look_up)
+
+    def numpy_type(dtype):
+        scalar = dtype.scalar  # a block's type cannot be hashed
+        return look_up(scalar) if isinstance(scalar, tl.pointer_type) else of_scalar(scalar)
+
+    interpreter._get_np_dtype = numpy_type
 
 
 def use_first_configuration() -> None:

@@ -23,9 +23,9 @@ from shared.exercise import Case, Exercise, Function, Mistake
 from shared.inputs import make_inputs
 from shared.memory import Recorder
 
-_MOST_CASES = 6  # failed cases on which the edited solutions are tried
-_MOST_CONTRADICTIONS = 10  # passed cases on which a likely mistake is tried
-_ENOUGH_FAILURES = 12  # after so many, no further cases are run
+_MOST_CASES = 4  # failed cases on which the edited solutions are tried
+_MOST_CONTRADICTIONS = 8  # passed cases on which a likely mistake is tried
+_ENOUGH_FAILURES = 8  # after so many, no further cases are run
 _WRAPPED = (1 << 31) - (1 << 20)  # an offset this far before a tensor wrapped around in 32 bits
 
 

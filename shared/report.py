@@ -224,7 +224,8 @@ def _causes(data: dict) -> list[str]:
             lines.append(
                 _wrap(f"Look at: {cause['look']}" if cause["kind"] == "mistake" else cause["look"])
             )
-        todo = f"TODO {cause['todo']}  " if cause["todo"] else ""
+        known = cause["todo"] and data["todos"]["total"]  # a foreign file may have no TODOs
+        todo = f"TODO {cause['todo']}  " if known else ""
         if cause["line"]:
             lines.append(f"  {todo}{shown(data['file'])}:{cause['line']}")
         elif todo:
@@ -272,6 +273,9 @@ def _compiled(data: dict) -> list[str]:
     if not data["compiled"]:
         return []
     lines = ["  Compiled"]
+    functions: dict[str, set[str]] = {}
+    for row in data["compiled"]:
+        functions.setdefault(row["kernel"], set()).add(row["function"])
     for row in data["compiled"]:
         parts = [f"{row['num_warps']} warps"]
         if row["registers"] is not None:
@@ -285,7 +289,9 @@ def _compiled(data: dict) -> list[str]:
         if row["load_bytes"]:
             parts.append(f"loads up to {row['load_bytes']} B a thread")
         parts += row["instructions"]
-        lines.append(f"    {row['kernel']:<30} {row['target']:<7} {', '.join(parts)}")
+        several = len(functions[row["kernel"]]) > 1
+        name = f"{row['kernel']}, {row['function']}" if several else row["kernel"]
+        lines.append(f"    {name:<30} {row['target']:<7} {', '.join(parts)}")
     return lines
 
 

@@ -215,7 +215,7 @@ def _report_memory(function, call, job: dict, emit: Emit) -> None:
         least_read=least.reads,
         least_written=least.writes,
         allocated=sum(guarded.view.nbytes for guarded in made),
-        returned=sum(t.nbytes for t in correctness.as_tuple(result)),
+        returned=sum(getattr(t, "nbytes", 0) for t in correctness.as_tuple(result)),
         **recorder.totals.as_data(),
     )
 

@@ -108,6 +108,17 @@ layernorm = Exercise(
             look="what `tail` holds where mask is false.",
         ),
         Mistake(
+            "padding in the variance, in one block",
+            todo=2,
+            edits=(
+                (TAIL_CENTERED, "tail = tail - mean"),
+                ("TAIL = triton.next_power_of_2(max(n_cols - HEAD, 1))", "TAIL = HEAD"),
+            ),
+            says="lanes past n_cols count in the variance of a row in one block: a masked lane "
+            "holds 0, and (0 - mean)² is not 0",
+            look="tl.where after the mean is subtracted.",
+        ),
+        Mistake(
             "the mean is not subtracted",
             todo=2,
             edits=(

@@ -124,13 +124,13 @@ def test_a_launch_of_too_many_programs_is_stopped():
 
 @pytest.mark.parametrize("layout", [name for name in LAYOUTS if "2**30" not in name])
 def test_layouts_hold_the_values_and_notice_damage(layout):
-    values = torch.randn(6, 5, dtype=torch.float64)
+    values = torch.randn(2, 3, 6, 5, dtype=torch.float64)
     guarded = place(values, layout, "x", "cpu", torch.float32)
-    expected = values[:1].expand(6, 5) if layout == "expanded" else values
+    expected = values[:1].expand(values.shape) if layout == "expanded" else values
     assert torch.equal(guarded.view, expected.float())
     assert (layout == "contiguous") == guarded.view.is_contiguous()
     assert guarded.damage() == ""
-    guarded.view[-1, -1] += 1
+    guarded.view[-1, -1, -1, -1] += 1
     assert "x itself was changed" in guarded.damage()
 
 

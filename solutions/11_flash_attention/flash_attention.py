@@ -62,7 +62,8 @@ def attend(
         l = l * shrink + tl.sum(p, axis=1)
 
         v = v_desc.load([batch, head, start, 0]).reshape(BLOCK_N, BLOCK_D)
-        # TODO 8: the accumulator, shrunk as well, plus p @ v; tl.dot wants p in v's dtype (2 lines).
+        # TODO 8: the accumulator, shrunk as well, plus p @ v; tl.dot wants p in v's dtype
+        # (2 lines).
         accumulator = accumulator * shrink[:, None]
         accumulator = tl.dot(p.to(v.dtype), v, accumulator, input_precision=INPUT_PRECISION)
 
@@ -95,7 +96,7 @@ CONFIGS = [
 
 
 def worth_trying(configs: list, args: dict, **options) -> list:
-    """The configurations that fit in shared memory and in the registers; small ones for few keys."""
+    """The configurations that fit in shared memory and in registers; small ones for few keys."""
     q, BLOCK_D = args["q_desc"].base, options["BLOCK_D"]
     memory = 1 << 20  # bytes; the interpreter has no limit
     if q.device.type != "cpu":
@@ -210,10 +211,10 @@ def describable(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor as a descriptor takes it: the last axis side by side, everything else at multiples
     of 16 bytes. It is copied only if it is not so.
     """
-    steps = [s * tensor.element_size() for s in tensor.stride()[:3]]
-    if tensor.stride(3) == 1 and tensor.data_ptr() % 16 == 0 and all(s % 16 == 0 for s in steps):
-        if all(step > 0 for step in steps):
-            return tensor
+    steps = [step * tensor.element_size() for step in tensor.stride()[:3]]
+    aligned = tensor.data_ptr() % 16 == 0 and all(s > 0 and s % 16 == 0 for s in steps)
+    if tensor.stride(3) == 1 and aligned:
+        return tensor
     *leading, head_dim = tensor.shape
     padded = tensor.new_empty((*leading, 16 * triton.cdiv(head_dim, 16)))
     return padded[..., :head_dim].copy_(tensor)
