@@ -26,6 +26,7 @@ from shared.memory import Recorder
 _MOST_CASES = 4  # failed cases on which the edited solutions are tried
 _MOST_CONTRADICTIONS = 8  # passed cases on which a likely mistake is tried
 _ENOUGH_FAILURES = 8  # after so many, no further cases are run
+_NAN_MATCH = 0.1  # what a match of nothing but NaN counts
 _WRAPPED = (1 << 31) - (1 << 20)  # an offset this far before a tensor wrapped around in 32 bits
 
 
@@ -156,6 +157,9 @@ class Trial:
                 scores[mistake.name] += sum(
                     self._same(mistake, run) for run in sample[position + 1 :]
                 )
+            # Rows of NaN alone look like many things: such a match has to explain every case.
+            all_nan = _NAN_MATCH * len(sample) if position == 0 else math.inf
+            likely = [m for m in likely if not scores[m.name] < min(0.5, all_nan)]
             likely = [m for m in likely if not self._contradicted(m)]
             if likely:
                 best = max(scores[m.name] for m in likely)
@@ -192,7 +196,9 @@ class Trial:
         )
 
     def _same(self, mistake: Mistake, run: _Run) -> float:
-        """1 if the edited solution does the same here, 0 if not, 1/2 for an access alike."""
+        """1 if the edited solution does the same here, 0 if not, 1/2 for an access alike, less if
+        both give nothing but NaN.
+        """
         theirs, ours = self._run_mistake(mistake, run), run.outcome
         if theirs.kind != ours.kind:
             return 0
@@ -212,7 +218,10 @@ class Trial:
             return theirs.error[:80] == ours.error[:80]
         if ours.kind == "contract":
             return theirs.text == ours.text
-        return self._equal_outputs(theirs, run)
+        if not self._equal_outputs(theirs, run):
+            return 0
+        wrong = ours.outputs[max(ours.comparison.result - 1, 0)]
+        return _NAN_MATCH if bool(torch.isnan(wrong).all()) else 1
 
     def _equal_outputs(self, theirs: Outcome, run: _Run) -> bool:
         inputs = {

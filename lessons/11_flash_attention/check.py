@@ -212,6 +212,15 @@ flash_attention = Exercise(
             look="m - m_new.",
         ),
         Mistake(
+            "the shrinking upside down, from -inf",
+            todo=6,
+            edits=((SHRINK, "shrink = tl.exp2(m_new - m)"),),
+            says="the difference of the maxima is upside down: m is -inf before the first key, and "
+            "exp2 of infinity times 0 is NaN. Later on the old sums would grow, and they must "
+            "shrink",
+            look="m - m_new, which is never positive.",
+        ),
+        Mistake(
             "l does not shrink",
             todo=7,
             edits=((L_NEW, "l = l + tl.sum(p, axis=1)"),),
