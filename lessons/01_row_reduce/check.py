@@ -8,16 +8,8 @@ if __name__ == "__main__":  # the same as ./run.sh 01_row_reduce
     run = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "run.sh")
     os.execv(run, [run, os.path.abspath(__file__), *sys.argv[1:]])
 
-from shared.exercise import (
-    Benchmark,
-    Case,
-    Exercise,
-    Function,
-    Mistake,
-    Traffic,
-    row_cases,
-    with_cases,
-)
+from shared.cases import row_cases, with_cases
+from shared.exercise import Benchmark, Case, Exercise, Function, Mistake, Traffic
 
 BLOCK = 1024
 COLUMNS = (256, 768, 1024, 2048, 4096, 5120, 8192, 12000, 16384, 32768, 65536)

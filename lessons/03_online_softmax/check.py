@@ -10,16 +10,8 @@ if __name__ == "__main__":  # the same as ./run.sh 03_online_softmax
 
 import torch
 
-from shared.exercise import (
-    Benchmark,
-    Case,
-    Exercise,
-    Function,
-    Mistake,
-    one_read_one_write,
-    row_cases,
-    with_cases,
-)
+from shared.cases import row_cases, with_cases
+from shared.exercise import Benchmark, Case, Exercise, Function, Mistake, one_read_one_write
 
 BLOCK = 8192
 CASES = with_cases(

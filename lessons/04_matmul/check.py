@@ -10,7 +10,8 @@ if __name__ == "__main__":  # the same as ./run.sh 04_matmul
 
 import torch
 
-from shared.exercise import Benchmark, Exercise, Function, Mistake, Study, Traffic, matmul_cases
+from shared.cases import matmul_cases
+from shared.exercise import Benchmark, Exercise, Function, Mistake, Study, Traffic
 
 
 def with_precision(script, precision, a, b):

@@ -10,16 +10,8 @@ if __name__ == "__main__":  # the same as ./run.sh 05_advanced_matmul
 
 import torch
 
-from shared.exercise import (
-    Benchmark,
-    Case,
-    Exercise,
-    Function,
-    Mistake,
-    Study,
-    Traffic,
-    matmul_cases,
-)
+from shared.cases import matmul_cases
+from shared.exercise import Benchmark, Case, Exercise, Function, Mistake, Study, Traffic
 
 
 def product(a, b, bias=None):

@@ -10,16 +10,8 @@ if __name__ == "__main__":  # the same as ./run.sh 06_fused_activation
 
 import torch.nn.functional as F
 
-from shared.exercise import (
-    Benchmark,
-    Case,
-    Exercise,
-    Function,
-    Mistake,
-    Study,
-    elementwise_cases,
-    one_read_one_write,
-)
+from shared.cases import elementwise_cases
+from shared.exercise import Benchmark, Case, Exercise, Function, Mistake, Study, one_read_one_write
 
 ROWS = (64, 512, 4096, 8192, 16384)
 

@@ -11,6 +11,7 @@ if __name__ == "__main__":  # the same as ./run.sh 07_layernorm
 import torch
 import torch.nn.functional as F
 
+from shared.cases import norm_cases
 from shared.exercise import (
     Benchmark,
     Case,
@@ -19,7 +20,6 @@ from shared.exercise import (
     Mistake,
     Study,
     Traffic,
-    norm_cases,
     one_read_one_write,
 )
 

@@ -10,7 +10,8 @@ if __name__ == "__main__":  # the same as ./run.sh 08_rmsnorm
 
 import torch.nn.functional as F
 
-from shared.exercise import Benchmark, Exercise, Function, Mistake, norm_cases, one_read_one_write
+from shared.cases import norm_cases
+from shared.exercise import Benchmark, Exercise, Function, Mistake, one_read_one_write
 
 COLUMNS = (256, 512, 768, 1024, 2048, 4096, 5120, 8192, 12000, 16384, 32768, 65536)
 

@@ -10,16 +10,8 @@ if __name__ == "__main__":  # the same as ./run.sh 10_attention
 
 import torch
 
-from shared.exercise import (
-    Benchmark,
-    Exercise,
-    Function,
-    Mistake,
-    Study,
-    Traffic,
-    attention_arguments,
-    attention_cases,
-)
+from shared.cases import attention_arguments, attention_cases
+from shared.exercise import Benchmark, Exercise, Function, Mistake, Study, Traffic
 
 
 def three_steps(q, k, v, causal=False):

@@ -12,16 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from shared.exercise import (
-    Benchmark,
-    Exercise,
-    Function,
-    Mistake,
-    Study,
-    Traffic,
-    attention_arguments,
-    attention_cases,
-)
+from shared.cases import attention_arguments, attention_cases
+from shared.exercise import Benchmark, Exercise, Function, Mistake, Study, Traffic
 
 
 def attention(q, k, v, causal=False):
