@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from shared.exercise import Case
 
@@ -366,8 +365,3 @@ def with_cases(
     """`cases` less those for which `without` is true, then `more`."""
     kept = [case for case in cases if without is None or not without(case)]
     return (*kept, *more)
-
-
-def on_gpu(case: Case) -> Case:
-    """The same case, for a GPU only."""
-    return replace(case, gpu_only=True)
