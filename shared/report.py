@@ -76,6 +76,8 @@ def optional(script: course.Script) -> str:
 def lessons(states: Sequence[tuple[course.Script, str]]) -> str:
     """The list of lessons with their state, and what to do next."""
     lines, previous = [], ""
+    lesson_width = max(len(script.lesson) for script, _ in states) + 2
+    file_width = max(len(script.file) for script, _ in states) + 2
     for script, state in states:
         mark = (
             _good("✓")
@@ -86,7 +88,7 @@ def lessons(states: Sequence[tuple[course.Script, str]]) -> str:
         )
         name = script.lesson if script.lesson != previous else ""
         extra = "  (optional)" if script.optional else ""
-        lines.append(f"{mark} {name:<22}{script.file:<26}{state}{extra}")
+        lines.append(f"{mark} {name:<{lesson_width}}{script.file:<{file_width}}{state}{extra}")
         previous = script.lesson
     counted = [state for script, state in states if not script.optional]
     passed = sum(state.startswith("passed") for state in counted)
