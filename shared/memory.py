@@ -348,7 +348,7 @@ class Recorder:
         verb = {"load": "reads", "store": "writes", "atomic": "updates"}[kind]
         lanes = f", {len(outside)} lanes in all" if len(outside) > 1 else ""
         text = (
-            f"program {_program(program)} {verb} {region.name} at offset {offset:,}: "
+            f"program {program_number(program)} {verb} {region.name} at offset {offset:,}: "
             f"{region.describe(offset)}{lanes}"
         )
         return Finding(
@@ -411,7 +411,9 @@ class Recorder:
         if any(f.kind == "race" and f.tensor == region.name for f in self.findings):
             return
         program = tuple(builder.grid_idx)
-        text = f"program {_program(program)} {what} ({region.name}, {region.describe(offset)})"
+        text = (
+            f"program {program_number(program)} {what} ({region.name}, {region.describe(offset)})"
+        )
         self.findings.append(
             Finding(
                 "race", text, kind, region.name, offset, program, self._launch.kernel, self._line()
@@ -466,7 +468,8 @@ def _linear(builder) -> int:
     return (x * ny + y) * nz + z
 
 
-def _program(program: tuple[int, int, int]) -> str:
+def program_number(program: tuple[int, int, int]) -> str:
+    """A program id as it is spoken of: trailing zeros left out."""
     used = list(program)
     while len(used) > 1 and used[-1] == 0:
         used.pop()

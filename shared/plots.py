@@ -17,7 +17,7 @@ from matplotlib.ticker import MaxNLocator
 
 from shared.buffers import element_index
 from shared.exercise import Function
-from shared.memory import Access, Launch, Recorder
+from shared.memory import Access, Launch, Recorder, program_number
 
 _YOURS = "#c1121f"
 _BASELINES = ("#3a6ea5", "#7a9e7e", "#8d6a9f", "#b08968")
@@ -146,7 +146,7 @@ def _panel(axes, launch: Launch, region, kind: str, chosen: list[Access]) -> Non
     masked = sum(a.masked for a in chosen)
     lanes = f", {masked:,} lanes masked" if masked else ""
     verb = "reads" if kind == "load" else "writes"
-    whose = f", in colour by program {_number(programs[0])}" if highlight else ""
+    whose = f", in colour by program {program_number(programs[0])}" if highlight else ""
     axes.set_title(
         f"{launch.kernel} {verb} {region.name} {tuple(tensor.shape)}{often}{lanes}{whose}",
         loc="left",
@@ -168,14 +168,6 @@ def _colour(number: int, programs: int, progress: float) -> np.ndarray:
     else:
         base = np.array(plt.get_cmap("viridis")(number / (programs - 1))[:3])
     return base + (1 - base) * 0.6 * progress
-
-
-def _number(program: tuple[int, int, int]) -> str:
-    """A program id as it is spoken of: trailing zeros left out."""
-    used = list(program)
-    while len(used) > 1 and used[-1] == 0:
-        used.pop()
-    return ", ".join(map(str, used))
 
 
 def _places(offsets: np.ndarray, tensor, shape) -> tuple[np.ndarray, np.ndarray]:
@@ -207,7 +199,8 @@ def _name_programs(axes, chosen, tensor, shape, programs) -> None:
         axes.text(
             (min(columns) + max(columns) + 1) / 2,
             (min(rows) + max(rows) + 1) / 2,
-            "program " * (shape[1] // len(programs) > 0 and len(programs) <= 6) + _number(program),
+            "program " * (shape[1] // len(programs) > 0 and len(programs) <= 6)
+            + program_number(program),
             ha="center",
             va="center",
             fontsize=7,
