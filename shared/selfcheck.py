@@ -411,6 +411,8 @@ def record(script: course.Script, tell: Callable[[str], None]) -> dict:
         verdict["message"] = "There is no GPU here: timings need one."
     elif end.kind != "done":
         verdict["message"] = f"{end.text} {_last_line(end.output)}"
+    elif uncounted := [e["message"] for e in events if e["event"] == "not counted"]:
+        verdict["message"] = "\n".join(uncounted)
     else:
         verdict["status"] = PASSED
     return verdict

@@ -307,7 +307,12 @@ def bench(job: dict, script: course.Script, emit: Emit) -> None:
             emit("study started", name=study.name)
             table = timing.compare(function, study, module, device)
             if study.traffic:
-                table = timing.with_traffic(table, traffic.counted(job, function, study))
+                try:
+                    moved = traffic.counted(job, function, study)
+                except RuntimeError as error:  # the study is left as it was, the others go on
+                    emit("not counted", message=str(error))
+                    continue
+                table = timing.with_traffic(table, moved)
             csv = results / f"{function.name}.{study.name}.csv"
             timing.save(table, csv, machine)
             emit("study", csv=str(csv))

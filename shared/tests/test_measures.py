@@ -5,7 +5,7 @@ import torch
 import triton
 import triton.language as tl
 
-from shared import course, offline, pages
+from shared import course, offline, pages, traffic
 from shared.buffers import LAYOUTS, allocate, place
 from shared.correctness import call_observed, outcome_of_error
 from shared.memory import Recorder
@@ -161,6 +161,18 @@ def test_occupancy_of_an_unknown_gpu_is_not_guessed():
     assert offline.nvidia_occupancy("sm_999", 32, 0, 4) is None
     with pytest.raises(ValueError, match="target"):
         offline.gpu_target("h100")
+
+
+def test_what_the_profiler_counted_is_cut_at_the_markers():
+    head = '"ID","Kernel Name","Metric Name","Metric Value"'
+    rows = [(0, "spin_kernel(long)", 0, 0), (1, "add", 3000, 1000), (2, "mul", "1,500", 500)]
+    rows += [(3, "spin_kernel(long)", 0, 0), (4, "fused", 2000, 700)]
+    lines = [head]
+    for number, kernel, read, written in rows:
+        lines.append(f'"{number}","{kernel}","dram__bytes_read.sum","{read}"')
+        lines.append(f'"{number}","{kernel}","dram__bytes_write.sum","{written}"')
+    counted = traffic.parse("\n".join(["==PROF== Connected", *lines]))
+    assert counted == [traffic.Moved(2, 4500.0, 1500.0), traffic.Moved(1, 2000.0, 700.0)]
 
 
 def test_pages_show_what_was_recorded():
