@@ -16,7 +16,7 @@ DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 @triton.jit
 def erf(z):
-    """erf to 1.5e-7, which is float32's own precision, in a third of tl.erf's instructions.
+    """erf to 1.5e-7, which is float32's own precision, in fewer instructions than tl.erf.
 
     Abramowitz and Stegun, Handbook of Mathematical Functions, formula 7.1.26.
     """
