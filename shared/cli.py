@@ -99,6 +99,12 @@ def _check(arguments: list[str]) -> int:
         help="stop a script that is silent for this long",
     )
     given = parser.parse_args(arguments)
+    forms = [name for name in given.name if course.variant(name)]
+    if forms and (len(given.name) > 1 or given.file):
+        return _fault(f"{forms[0]} is another form of a solution: check it by itself.")
+    if forms:
+        script, path = course.variant(forms[0])
+        given.name, given.file, given.solution = [script.name], str(path), False
     scripts = list(dict.fromkeys(s for name in given.name for s in course.resolve(name)))
     in_solutions = [Path(name).resolve().is_relative_to(course.SOLUTIONS) for name in given.name]
     solution = given.solution or all(in_solutions)
@@ -319,8 +325,11 @@ def _record(arguments: list[str]) -> int:
         if verdict["status"] != selfcheck.PASSED:
             print(verdict["message"])
             status = FAULT
-    for page in pages.refresh_all():
-        print(f"{report.shown(page)}: brought up to date.")
+    try:
+        for page in pages.refresh_all():
+            print(f"{report.shown(page)}: brought up to date.")
+    except ValueError as error:  # what was measured is saved by now
+        return _fault(str(error))
     return status
 
 

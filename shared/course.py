@@ -113,14 +113,30 @@ def resolve(name: str) -> tuple[Script, ...]:
         ]
     if matches:
         return tuple(matches)
+    forms = {path.stem for path in SOLUTIONS.glob("*/*.py") if variant(path.stem)}
     names = sorted(
-        {s.lesson for s in everything}
+        forms
+        | {s.lesson for s in everything}
         | {s.lesson[3:] for s in everything}
         | {s.name for s in everything}
     )
     near = difflib.get_close_matches(word.lower(), names, n=1, cutoff=0.4)
     hint = f" Did you mean {near[0]}?" if near else ""
     raise UnknownName(f"There is no lesson or script called {name!r}.{hint}  ./run.sh  lists them.")
+
+
+def variant(name: str) -> tuple[Script, Path] | None:
+    """Another finished form of a script, `flash_attention_fast.py` beside the solution
+    `flash_attention.py`: the script and that file, or None. name: the file's, or a path to it.
+    """
+    typed = Path(name).expanduser()
+    meant = {(base / typed).resolve() for base in (Path.cwd(), ROOT)}
+    known = {script.solution for script in scripts()}
+    for script in scripts():
+        for path in sorted(script.solution.parent.glob(f"{script.name}_*.py")):
+            if path not in known and (path in meant or name in (path.stem, path.name)):
+                return script, path
+    return None
 
 
 def load_exercise(script: Script) -> Exercise:

@@ -115,11 +115,16 @@ def refreshed(page: str) -> str:
 
 
 def refresh_all() -> list[Path]:
-    """Bring every lesson's page up to date; returns the pages that changed."""
+    """Bring every lesson's page up to date; returns the pages that changed. Raises ValueError, with
+    the page's name, for a function without results.
+    """
     changed = []
     for path in sorted(course.LESSONS.glob("*/README.md")):
         text = path.read_text(encoding="utf-8")
-        fresh = refreshed(text)
+        try:
+            fresh = refreshed(text)
+        except ValueError as error:
+            raise ValueError(f"{path.relative_to(course.ROOT)}: {error}") from None
         if fresh != text:
             path.write_text(fresh, encoding="utf-8")
             changed.append(path)

@@ -311,18 +311,20 @@ def timings(data: dict) -> str:
 def _table(function: str, rows: list[dict]) -> list[str]:
     names = [*pages.baselines(rows[0]), "yours"]
     unit = pages.speed(rows[0])[1]
+    first = max(len(rows[0]["x"]), 10)
+    widths = {name: max(len(name) + 2, 12) for name in names}
     head = (
-        f"    {rows[0]['x']:>14}"
-        + "".join(f"{name:>16}" for name in names)
+        f"    {rows[0]['x']:>{first}}"
+        + "".join(f"{name:>{widths[name]}}" for name in names)
         + f"{unit:>12}{'of the ceiling':>16}"
     )
     what = "; GB/s of the least traffic" if unit == "GB/s" else ""
     lines = [f"  {function}, {rows[0]['dtype']}: median time in µs{what}", head]
     for row in rows:
-        cells = f"    {row['value']:>14,}" + "".join(
-            f"{row[name + '_us']:>16.1f}" for name in names
+        cells = f"    {row['value']:>{first},}" + "".join(
+            f"{row[name + '_us']:>{widths[name]}.1f}" for name in names
         )
-        lines.append(f"{cells}{pages.speed(row)[0]:>12.0f}{row['of_ceiling']:>15.1%}")
+        lines.append(f"{cells}{pages.speed(row)[0]:>12.0f}{row['of_ceiling']:>16.1%}")
     return lines
 
 

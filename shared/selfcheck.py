@@ -216,7 +216,7 @@ def results_folder(script: course.Script, path: Path) -> Path:
     """
     if path == script.path:
         return script.results
-    if path == script.solution:
+    if path.parent == script.solution.parent:
         return course.STATE / "solutions" / script.lesson
     return path.parent / "results"
 

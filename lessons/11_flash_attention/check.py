@@ -8,6 +8,10 @@ if __name__ == "__main__":  # the same as ./run.sh 11_flash_attention
     run = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "run.sh")
     os.execv(run, [run, os.path.abspath(__file__), *sys.argv[1:]])
 
+import importlib.util
+import sys
+from pathlib import Path
+
 import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -44,22 +48,47 @@ def heads_of(head_dim):
     return lambda n: (16384 // n, 2048 // head_dim, n, n, head_dim)
 
 
-def against_backends(name, head_dim, causal, dtype="bfloat16"):
-    """flash_attention beside PyTorch's backends."""
-    flash = pinned(SDPBackend.FLASH_ATTENTION, causal)
-    cudnn = pinned(SDPBackend.CUDNN_ATTENTION, causal)
+def beside(script, name):
+    """A finished solution, from its path relative to the solution at hand; imported once."""
+    path = (Path(script.__file__).parent / name).resolve()
+    if str(path) not in sys.modules:
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        sys.modules[str(path)] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[str(path)])
+    return sys.modules[str(path)]
+
+
+BACKENDS = {
+    "SDPA math": SDPBackend.MATH,
+    "SDPA efficient": SDPBackend.EFFICIENT_ATTENTION,
+    "SDPA FlashAttention-2": SDPBackend.FLASH_ATTENTION,
+    "SDPA cuDNN": SDPBackend.CUDNN_ATTENTION,
+}
+
+
+def side_by_side(name, head_dim, causal, dtype="bfloat16", every=False):
+    """The lesson's kernel and its faster form beside PyTorch's backends, each pinned."""
+    names = list(BACKENDS)[0 if every else 2 :]
+    backends = {name: pinned(BACKENDS[name], causal) for name in names}
     return Study(
         name=name,
         x=f"T, head_dim {head_dim}{', causal' if causal else ''}",
-        values=(512, 1024, 2048, 4096, 8192, 16384) if dtype == "bfloat16" else (1024, 4096, 16384),
+        values=(1024, 4096) if every else (512, 1024, 2048, 4096, 8192, 16384),
         shape=heads_of(head_dim),
         dtype=dtype,
         candidates={
-            "SDPA FlashAttention-2": lambda script, *qkv: flash(*qkv),
-            "SDPA cuDNN": lambda script, *qkv: cudnn(*qkv),
+            **{n: (lambda script, *qkv, b=b: b(*qkv)) for n, b in backends.items()},
             "flash_attention": lambda script, *qkv: script.flash_attention(*qkv, causal=causal),
+            "flash_attention_fast": lambda script, *qkv: beside(
+                script, "flash_attention_fast.py"
+            ).flash_attention(*qkv, causal=causal),
         },
     )
+
+
+def naive(script, q, k, v):
+    """Lesson 10's finished solution."""
+    return beside(script, "../10_attention/attention.py").naive_attention(q, k, v)
 
 
 SCORES = "scores = tl.dot(q, k.T, input_precision=INPUT_PRECISION)"
@@ -100,10 +129,24 @@ flash_attention = Exercise(
                 memory=True,
             ),
             studies=[
-                against_backends("causal128", 128, True),
-                against_backends("full64", 64, False),
-                against_backends("causal64", 64, True),
-                against_backends("float16", 128, False, "float16"),
+                side_by_side("every", 128, False, every=True),
+                *(
+                    side_by_side(f"{mask}{head_dim}{suffix}", head_dim, mask == "causal", dtype)
+                    for dtype, suffix in (("bfloat16", ""), ("float16", ".float16"))
+                    for head_dim in (128, 64)
+                    for mask in ("full", "causal")
+                ),
+                Study(
+                    name="traffic",
+                    x="T, head_dim 128",
+                    values=(512, 1024, 2048, 4096, 8192, 16384),
+                    shape=heads_of(128),
+                    candidates={
+                        "naive_attention": naive,
+                        "flash_attention": lambda script, *qkv: script.flash_attention(*qkv),
+                    },
+                    traffic=True,
+                ),
             ],
         )
     ],

@@ -87,10 +87,10 @@ def config(BLOCK_M: int, BLOCK_N: int, num_warps: int, num_stages: int) -> trito
 CONFIGS = [
     config(128, 64, num_warps=4, num_stages=3),
     config(64, 128, num_warps=4, num_stages=2),
+    config(64, 64, num_warps=4, num_stages=3),
     config(128, 128, num_warps=8, num_stages=3),
     config(128, 128, num_warps=8, num_stages=2),
-    config(128, 64, num_warps=8, num_stages=2),
-    config(64, 64, num_warps=4, num_stages=3),
+    config(64, 64, num_warps=4, num_stages=2),
     config(64, 32, num_warps=4, num_stages=2),  # for GPUs with less memory, and for float32
 ]
 
