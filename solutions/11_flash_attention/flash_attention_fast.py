@@ -199,8 +199,8 @@ def attend(
 
                 scores = warpgroup_mma_wait(1, deps=[scores])  # all but the latest product
                 mbarrier.arrive(k_empty.index(k_slot))
-                if TWO_MASKED:  # decided when it is compiled, the other when it runs
-                    if block == 1:  # noqa: SIM102
+                if TWO_MASKED:  # noqa: SIM102 (decided by the compiler)
+                    if block == 1:
                         visible = columns[None, :] <= (last + BLOCK_N)[:, None]
                         scores = gl.where(visible, scores, -float("inf"))
                 m_new = gl.maximum(m, gl.max(scores, 1) * scale)

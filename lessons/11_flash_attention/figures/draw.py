@@ -1,5 +1,5 @@
 """Draws traffic.png: the bytes that naive_attention and flash_attention move as T grows, counted
-from every load and store of the finished solutions' kernels.
+from every load and store of the finished solutions' kernels, and what was recorded on a GPU.
 
     python lessons/11_flash_attention/figures/draw.py
 """
@@ -20,7 +20,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import torch
 
-from shared import backend, source
+from shared import backend, pages, source
 from shared.correctness import call_observed
 from shared.memory import Recorder
 
@@ -32,7 +32,8 @@ SCRIPTS = {
 }
 
 backend.repair_interpreter()
-figure, (moved, allocated) = plt.subplots(1, 2, figsize=(9.5, 4), layout="constrained")
+figure, (moved, allocated, dram) = plt.subplots(1, 3, figsize=(11.5, 3.8), layout="constrained")
+machine, recorded = pages.recorded(pages.results_of("flash_attention.traffic")[0])
 for (name, script), colour in zip(SCRIPTS.items(), ("#3a6ea5", "#c1121f"), strict=True):
     function = getattr(source.load_module(str(script), name), name)
     megabytes, memory = [], []
@@ -44,15 +45,37 @@ for (name, script), colour in zip(SCRIPTS.items(), ("#3a6ea5", "#c1121f"), stric
         memory.append(sum(guarded.view.nbytes for guarded in made) / 1e6)
     moved.plot(LENGTHS, megabytes, "o-", color=colour, label=name)
     allocated.plot(LENGTHS, memory, "o-", color=colour, label=name)
-moved.set_title("bytes loaded and stored by the programs", loc="left", fontsize=10)
-allocated.set_title("memory allocated, the result included", loc="left", fontsize=10)
-for axes in (moved, allocated):
+    rows = [row for row in recorded if row["candidate"] == name]
+    dram.plot(
+        [int(row["value"]) for row in rows],
+        [(float(row["read_mb"]) + float(row["written_mb"])) / 1e3 for row in rows],
+        "o-",
+        color=colour,
+        label=name,
+    )
+moved.set_title("loaded and stored by the programs", loc="left", fontsize=10)
+allocated.set_title("allocated, the result included", loc="left", fontsize=10)
+dram.set_title("between the GPU and its memory", loc="left", fontsize=10)
+dram.set_ylabel("GB")
+dram.set_xticks((4096, 8192, 16384))
+dram.text(
+    0.03,
+    0.70,
+    f"16,384 tokens, 16 heads\nof 128, {machine.split(',')[0]}",
+    fontsize=8,
+    transform=dram.transAxes,
+)
+moved.set_ylabel("MB")
+allocated.set_ylabel("MB")
+for axes in (moved, allocated, dram):
     axes.set_xlabel("T")
-    axes.set_ylabel("MB")
     axes.set_ylim(bottom=0)
     axes.grid(alpha=0.25)
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, loc="upper left")
 figure.suptitle(
-    f"One head of {HEAD_DIM}, float16: as T grows", x=0.01, ha="left", fontweight="bold"
+    f"As T grows: one head of {HEAD_DIM}, float16, in the interpreter; and many heads on a GPU",
+    x=0.01,
+    ha="left",
+    fontweight="bold",
 )
 figure.savefig(HERE / "traffic.png", dpi=120)
