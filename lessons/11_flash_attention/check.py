@@ -8,8 +8,7 @@ if __name__ == "__main__":  # the same as ./run.sh 11_flash_attention
     run = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "run.sh")
     os.execv(run, [run, os.path.abspath(__file__), *sys.argv[1:]])
 
-import importlib.util
-import sys
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -18,6 +17,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from shared.cases import attention_arguments, attention_cases
 from shared.exercise import Benchmark, Exercise, Function, Mistake, Study, Traffic
+from shared.source import load_module
 
 
 def attention(q, k, v, causal=False):
@@ -49,13 +49,13 @@ def heads_of(head_dim):
 
 
 def beside(script, name):
-    """A finished solution, from its path relative to the solution at hand; imported once."""
-    path = (Path(script.__file__).parent / name).resolve()
-    if str(path) not in sys.modules:
-        spec = importlib.util.spec_from_file_location(path.stem, path)
-        sys.modules[str(path)] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[str(path)])
-    return sys.modules[str(path)]
+    """A finished solution, from its path relative to the solution at hand."""
+    return load_once((Path(script.__file__).parent / name).resolve())
+
+
+@cache
+def load_once(path):
+    return load_module(str(path), path.stem)
 
 
 BACKENDS = {

@@ -4,7 +4,7 @@
 
 The same function as in flash_attention.py, and the same loop. What Triton decides there is written
 out here, in the language beneath it: which warps do what, where a tile lies, what waits for what.
-It buys three things that the lesson's kernel cannot say:
+So it can say what the lesson's kernel cannot:
 
 - One warp only loads. The others never wait for an address, and the next tile of queries is there
   when this one is done.
@@ -45,8 +45,8 @@ LAYOUT = gl.NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=16, rank=
 def tiles_of(item, n_queries, CAUSAL: gl.constexpr, GROUPS: gl.constexpr):
     """The head of a piece of work and its tiles of queries: low and, with a causal mask, high.
 
-    The first tile sees the fewest keys and the last one the most. Together any such pair has the
-    same work, so that all multiprocessors finish at the same time.
+    The first tile sees the fewest keys, the last one the most. Every such pair has the same work,
+    so that all multiprocessors are done at about the same time.
     """
     tiles = gl.cdiv(n_queries, GROUPS * ROWS)
     if CAUSAL:
@@ -129,8 +129,9 @@ def attend(
 ):
     """A group of four warps that computes, for ROWS queries of each tile.
 
-    Scores, numerators and the accumulator stay in registers. What a layout says: who holds which
-    elements. p is wanted as the tensor cores take a left factor, which here moves nothing.
+    Scores, numerators and the accumulator stay in registers. A layout says which thread holds which
+    elements. SCORES and OUT are as the tensor cores leave them, LEFT is as they take a left factor:
+    the same threads hold the same rows, so that nothing moves between them.
     """
     q_smem, k_smem, v_smem, out_smem = smem
     q_full, k_full, v_full = full
@@ -179,8 +180,9 @@ def attend(
             accumulator = gl.zeros([ROWS, BLOCK_D], gl.float32, OUT)
             shrink = gl.full([ROWS], 1.0, gl.float32, OF_ROWS)
 
-            # Block after block: the scores of one, and with the numerators of the one before, the
-            # product with v. The tensor cores do both in this order, the group need not watch.
+            # Block after block: the scores of one, and the product with v of the one before. Both
+            # are handed to the tensor cores at once. They take them in this order, and meanwhile
+            # the group goes on.
             mbarrier.wait(
                 k_full.index((i + 1) % STAGES), (i + 1) // STAGES & 1, pred=blocks > 1
             )
@@ -211,9 +213,9 @@ def attend(
                 m = m_new
                 i += 1
 
-                # With 2 groups there are registers for the exponentials while the product with v
-                # is under way; l, which needs all of them, keeps them before its end. With 3 the
-                # groups have each other to overlap with.
+                # With two groups there are registers for the exponentials while the product with v
+                # is under way. l, which needs them all, is named in the wait for the product, so
+                # that the compiler leaves them before it. Three groups overlap with each other.
                 more = block + 1 < blocks
                 if GROUPS == 2:
                     mbarrier.wait(
