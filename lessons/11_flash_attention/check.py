@@ -15,8 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from shared.cases import attention_arguments, attention_cases
-from shared.exercise import Benchmark, Exercise, Function, Mistake, Study, Traffic
+from shared.cases import attention_arguments, attention_cases, with_cases
+from shared.exercise import Benchmark, Case, Exercise, Function, Mistake, Study, Traffic
 from shared.source import load_module
 
 
@@ -86,10 +86,29 @@ def side_by_side(name, head_dim, causal, dtype="bfloat16", every=False):
     )
 
 
+CAUSAL = {"causal": True}
+
+
 def naive(script, q, k, v):
     """Lesson 10's finished solution."""
     return beside(script, "../10_attention/attention.py").naive_attention(q, k, v)
 
+
+# In half precision and at length, as models call it. A kernel for one GPU may have ways of its own
+# for long sequences, masks and odd heads.
+LONG = (
+    Case((1, 1, 2100, 2100, 64), "float16", gpu_only=True, why="long"),
+    Case((1, 1, 8250, 8250, 64), "float16", options=CAUSAL, gpu_only=True, why="long, causal"),
+    Case((1, 1, 8250, 300, 64), "float16", options=CAUSAL, gpu_only=True, why="few keys, causal"),
+    Case((1, 2, 129, 70, 100), "float16", options=CAUSAL, gpu_only=True, why="an odd head, causal"),
+    Case(
+        (2, 3, 70, 200, 33),
+        "float16",
+        layout="sequence before heads",
+        gpu_only=True,
+        why="[batch, seq, heads, dim] and an odd head",
+    ),
+)
 
 SCORES = "scores = tl.dot(q, k.T, input_precision=INPUT_PRECISION)"
 VISIBLE = "visible = visible & (keys[None, :] <= rows[:, None])"
@@ -112,7 +131,7 @@ flash_attention = Exercise(
             reference=attention,
             magnitude=magnitude,
             tensor_cores=True,
-            cases=attention_cases(),
+            cases=with_cases(attention_cases(), *LONG),
             traffic=lambda q, k, v: Traffic(reads=q.nbytes + k.nbytes + v.nbytes, writes=q.nbytes),
             memory=(1, 2, 256, 256, 64),
             typical=(1, 2, 1024, 1024, 64),

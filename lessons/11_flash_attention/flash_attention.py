@@ -5,7 +5,7 @@
 q [batch, heads, n_queries, head_dim], k and v [batch, heads, n_keys, head_dim]. With causal=True
 query i sees the keys 0 to i. A program takes BLOCK_M queries of one head and walks over the keys in
 blocks of BLOCK_N. For each query it keeps what lesson 03 kept for a row, the maximum m and the sum
-l of the exponentials so far, and an accumulator: the rows of v, weighted by those exponentials.
+l of the exponentials so far, and an accumulator: the sum of the rows of v, weighted by them.
 New: the online softmax around a product, and blocks that need no mask.
 """
 
@@ -142,8 +142,8 @@ def flash_attention_kernel(
     m = ...
 
     # TODO 10: the key after the last that any of these queries sees, and the number of keys in
-    # whole blocks that all of them see (5 lines). With a causal mask, the first query sees keys
-    # before first_row, and the last one none from first_row + BLOCK_M on.
+    # whole blocks that all of them see (6 lines). With a causal mask, all of them see the keys
+    # before first_row, and none sees first_row + BLOCK_M or later.
     last_key = ...
     unmasked = ...
 

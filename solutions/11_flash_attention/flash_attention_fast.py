@@ -6,14 +6,14 @@ The same function as in flash_attention.py, and the same loop. What Triton decid
 out here, in the language beneath it: which warps do what, where a tile lies, what waits for what.
 So it can say what the lesson's kernel cannot:
 
-- One warp only loads. The others never wait for an address, and the next tile of queries is there
-  when this one is done.
+- One warp only loads. The others compute no addresses, and the next tile of queries is there when
+  this one is done.
 - The groups of warps that compute are not in step: one takes exponentials, another multiplies.
 - Within a group, one block's product with v runs while the next block's exponentials are taken.
 
 It is for float16 and bfloat16 and a head_dim up to 128. Anything else, and any other GPU, gets the
-lesson's kernel. Gluon is an experimental part of Triton. The kernel ran with triton 3.6 and is
-compiled with 3.7 in the tests.
+lesson's kernel. Gluon is an experimental part of Triton. The kernel has been run with triton 3.6;
+with 3.7 the tests compile it.
 """
 
 import functools
@@ -45,8 +45,9 @@ LAYOUT = gl.NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=16, rank=
 def tiles_of(item, n_queries, CAUSAL: gl.constexpr, GROUPS: gl.constexpr):
     """The head of a piece of work and its tiles of queries: low and, with a causal mask, high.
 
-    The first tile sees the fewest keys, the last one the most. Every such pair has the same work,
-    so that all multiprocessors are done at about the same time.
+    The first tile sees the fewest keys and the last one the most, the second few and the last but
+    one many. All pairs have about the same work, so that all multiprocessors are done at about the
+    same time.
     """
     tiles = gl.cdiv(n_queries, GROUPS * ROWS)
     if CAUSAL:
@@ -80,8 +81,9 @@ def matrix(smem, index):
 def load(descs, smem, full, empty, sizes, CAUSAL: gl.constexpr, GROUPS: gl.constexpr):
     """The warp that loads. A buffer is refilled when every group has said that it is empty.
 
-    A barrier has a phase, 0 or 1, that turns when everything it counts has arrived. The n-th use of
-    a ring's slot waits for phase n % 2; to find it empty, for the phase before.
+    A barrier has a phase, 0 or 1, that turns when all that it counts has arrived. Use n of a slot,
+    counted from 0, waits until phase n % 2 of `full` is over; a refill waits until the phase before
+    of `empty` is. Before the first use, that one counts as over.
     """
     q_desc, k_desc, v_desc, _ = descs
     q_smem, k_smem, v_smem, _ = smem
@@ -158,7 +160,7 @@ def attend(
             first_row = (tile * GROUPS + GROUP) * ROWS
             blocks = blocks_of(tile, n_keys, CAUSAL, GROUPS)
 
-            # The last block, or two, may need a mask: every query of the tile sees all keys before.
+            # The last block, or two, may need a mask: every query of the tile sees all before.
             q = matrix(q_smem, t % 2 * GROUPS + GROUP)
             k = matrix(k_smem, i % STAGES)
             mbarrier.wait(q_full.index(t % 2), t // 2 & 1)
@@ -172,7 +174,8 @@ def attend(
             last -= (blocks - 1) * BLOCK_N
             if CAUSAL | (blocks * BLOCK_N > n_keys):
                 scores = gl.where(columns[None, :] <= last[:, None], scores, -float("inf"))
-            # The first group of three may see nothing of it. A maximum of -inf would make NaN.
+            # Of three groups, the first one or two may see nothing of it. A maximum of -inf would
+            # then make NaN.
             m = gl.maximum(gl.max(scores, 1) * scale, -1e30)
             numerators = gl.exp2(scores * scale - m[:, None])
             l = gl.sum(numerators, 1)
@@ -214,8 +217,8 @@ def attend(
                 i += 1
 
                 # With two groups there are registers for the exponentials while the product with v
-                # is under way. l, which needs them all, is named in the wait for the product, so
-                # that the compiler leaves them before it. Three groups overlap with each other.
+                # is under way. l needs them all: naming it in the wait keeps them before the
+                # wait. Three groups overlap with each other.
                 more = block + 1 < blocks
                 if GROUPS == 2:
                     mbarrier.wait(
@@ -236,8 +239,8 @@ def attend(
             mbarrier.wait(v_full.index(i % STAGES), i // STAGES & 1)
             accumulator *= gl.convert_layout(shrink, gl.SliceLayout(1, OUT))[:, None]
             accumulator = warpgroup_mma(p, v, accumulator, is_async=True)
-            tma.store_wait(0)  # the tile before has left out_smem
             accumulator, _ = warpgroup_mma_wait(0, deps=[accumulator, p])
+            tma.store_wait(0)  # the tile before has left out_smem
             mbarrier.arrive(v_empty.index(i % STAGES))
             i += 1
 
@@ -276,7 +279,8 @@ def flash_attention_kernel(
     empty = (barriers(2, GROUPS), barriers(STAGES, GROUPS), barriers(STAGES, GROUPS))
     sizes = (n_heads, n_queries, n_keys, n_items)
     fence_async_shared()
-    # The registers of all but the first are named, and it gets the rest. Loading takes hardly any.
+    # The registers of every part but the first are given; the first gets what is left. Loading
+    # takes hardly any.
     if GROUPS == 2:
         gl.warp_specialize(
             [
@@ -332,7 +336,7 @@ def launch(
     """Run the kernel with at most n_programs programs, on arguments that are in order."""
     batch, n_heads, n_queries, head_dim = q.shape
     n_keys = k.shape[2]
-    # A descriptor wants rows that begin at multiples of 16 bytes, of the result too.
+    # A descriptor wants rows that begin at multiples of 16 bytes, in the result too.
     out = q.new_empty((batch, n_heads, n_queries, round_up(head_dim, 8)))[..., :head_dim]
     BLOCK_D = 64 if head_dim <= 64 else 128
     # Small heads leave registers for a third group, which long sequences can use.
