@@ -139,6 +139,14 @@ def variant(name: str) -> tuple[Script, Path] | None:
     return None
 
 
+def target_of(form: Path) -> str:
+    """The GPU that another form's own kernel is for, its TARGET: "sm_90". "" if it names none."""
+    for node in ast.parse(form.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "TARGET":
+            return ast.literal_eval(node.value)
+    return ""
+
+
 def load_exercise(script: Script) -> Exercise:
     """Import the lesson's check.py and return the script's exercise. Needs torch."""
     spec = importlib.util.spec_from_file_location(f"check_{script.lesson}", script.check)

@@ -73,6 +73,15 @@ def optional(script: course.Script) -> str:
     return f"{what} To check it:  ./run.sh {script.name}"
 
 
+def form(path: Path, target: str, here: str) -> str:
+    """What of another form was checked, here being the GPU's architecture, "" without one."""
+    if here == target:
+        return f"  In half precision this was the kernel of {path.name}, else the lesson's."
+    return f"  This was the lesson's kernel: the one of {path.name} is for {target}, and " + (
+        f"this GPU is {here}." if here else "there is no GPU here."
+    )
+
+
 def lessons(states: Sequence[tuple[course.Script, str]]) -> str:
     """The list of lessons with their state, and what to do next."""
     lines, previous = [], ""

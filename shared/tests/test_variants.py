@@ -8,7 +8,7 @@ import sys
 import pytest
 import torch
 
-from shared import cli, course
+from shared import cli, course, report
 from shared.source import load_module
 
 FAST = course.SOLUTIONS / "11_flash_attention" / "flash_attention_fast.py"
@@ -61,6 +61,15 @@ def test_the_gluon_kernel_compiles_for_hopper():
         assert {"wgmma", "TMA"} <= set(kernel["instructions"])
         assert kernel["shared"] <= 232_448  # what a program may have on Hopper
         assert kernel["spilled"] <= 40, kernel  # outside of the loop over keys
+
+
+def test_says_whose_kernel_was_checked(capsys):
+    assert course.target_of(FAST) == "sm_90"
+    assert course.target_of(course.resolve("softmax")[0].solution) == ""
+    assert "In half precision this was the kernel of flash" in report.form(FAST, "sm_90", "sm_90")
+    assert "this GPU is sm_80" in report.form(FAST, "sm_90", "sm_80")
+    assert cli.main(["flash_attention_fast", "--no-bench", "--device", "cpu"]) == cli.PASS
+    assert "This was the lesson's kernel" in capsys.readouterr().out
 
 
 def test_gives_other_devices_the_lessons_kernel(monkeypatch):
