@@ -148,7 +148,8 @@ def _check(arguments: list[str]) -> int:
         verdicts.append(verdict)
         checked.append(script)
         print(report.verdict(verdict, script))
-        if forms and (target := course.target_of(path)):
+        target = course.target_of(path) if forms else ""
+        if target and verdict["cases"]:
             print(report.form(path, target, verdict["machine"].get("target", "")))
         if own:
             _remember(script, verdict)

@@ -74,11 +74,12 @@ def optional(script: course.Script) -> str:
 
 
 def form(path: Path, target: str, here: str) -> str:
-    """What of another form was checked, here being the GPU's architecture, "" without one."""
+    """Whose kernel it was that was checked. here: the GPU's architecture, "" in the interpreter."""
     if here == target:
         return f"  In half precision this was the kernel of {path.name}, else the lesson's."
-    return f"  This was the lesson's kernel: the one of {path.name} is for {target}, and " + (
-        f"this GPU is {here}." if here else "there is no GPU here."
+    where = f"this GPU is {here}" if here else "this was the interpreter"
+    return (
+        f"  It was the lesson's kernel: the one of {path.name} is for {target} only, and {where}."
     )
 
 
