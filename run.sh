@@ -11,7 +11,7 @@ extra=()
 say() { printf '%s\n' "$*" >&2; }
 
 fits() { # prints why not
-    "$1" "$root/shared/environment.py" ${extra[@]+"${extra[@]}"} 2>/dev/null
+    "$1" "$root/shared/machine/environment.py" ${extra[@]+"${extra[@]}"} 2>/dev/null
 }
 
 finished() { # the environment made before, if it was finished for these very requirements

@@ -2,6 +2,6 @@
 
 import sys
 
-from shared.cli import main
+from shared.commands.cli import main
 
 sys.exit(main())

@@ -1,47 +1,26 @@
-"""The self-check of lesson 02, as data."""
+"""The self-check of lesson 02, as data. Run by itself it is ./run.sh 02_softmax."""
 
-if __name__ == "__main__":  # the same as ./run.sh 02_softmax
-    import os
-    import sys
+import sys
 
-    os.environ.setdefault("COURSE_PYTHON", sys.executable)
-    run = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "run.sh")
-    os.execv(run, [run, os.path.abspath(__file__), *sys.argv[1:]])
+sys.path.append(__file__.rsplit("/", 3)[0])
 
-import torch
-
-from shared.cases import row_cases, with_cases
-from shared.exercise import Benchmark, Case, Exercise, Function, Mistake, one_read_one_write
-
-COLUMNS = (
-    256,
-    512,
-    768,
-    1024,
-    1536,
-    2048,
-    3072,
-    4096,
-    5120,
-    6144,
-    8192,
-    12000,
-    16384,
-    24576,
-    32768,
+from shared.lesson import (
+    Benchmark, Case, Exercise, Function, Mistake, Todo, one_read_one_write, run_by_itself,
+    torch, with_cases,
 )
+from shared.lesson.cases import row_cases
+from shared.lesson.mistakes import float32_output
+
+# Powers of two, and what lies between them.
+POWERS = (256, 512, 1024, 2048, 4096, 8192, 16384, 32768)
+BETWEEN = (768, 1536, 3072, 5120, 6144, 12000, 24576)
 CASES = with_cases(
     row_cases(),
     Case((4, 0), why="no columns: an empty result"),
-    Case(
-        (1, 65537),
-        values="with 65,537 columns",
-        refuses="x",
-        why="a row that no block serves is refused, in words",
-    ),
-    Case(
-        (32769, 65536), "float16", layout="expanded", gpu_only=True, why="more than 2**31 elements"
-    ),
+    Case((1, 65537), refuses="x", misfit="with 65,537 columns",
+         why="a row that no block serves is refused, in words"),
+    Case((32769, 65536), "float16", layout="expanded", gpu_only=True,
+         why="more than 2**31 elements"),
 )
 
 
@@ -67,394 +46,257 @@ def rows_function(name):
         cases=CASES,
         benchmark=Benchmark(
             x="columns",
-            values=COLUMNS,
+            values=sorted(POWERS + BETWEEN),
             shape=rows_for,
             baselines={"torch.softmax": rows_softmax, "torch.compile": "compile"},
         ),
     )
 
 
-MINUS_INF = 'other=-float("inf")'
-SOFTMAX_LOAD = 'x = tl.load(x_ptrs, mask=mask, other=-float("inf")).to(tl.float32)\n\n    # TODO 2'
-STABLE_LOAD = 'x = tl.load(x_ptrs, mask=mask, other=-float("inf")).to(tl.float32)\n\n    # TODO 5'
-
 softmax = Exercise(
     script="softmax.py",
     functions=[rows_function("softmax"), rows_function("stable_softmax")],
-    mistakes=[
-        Mistake(
-            "padding of 0 in softmax",
-            todo=1,
-            edits=((SOFTMAX_LOAD, SOFTMAX_LOAD.replace(MINUS_INF, "other=0.0")),),
-            says="the masked lanes hold 0: each of them is the maximum of a negative row, and "
-            "adds exp(0 - max) to the "
-            "sum. A row of zeros sums to n_cols / BLOCK_SIZE",
-            look="`other` of the load: exp() of it must be 0.",
-        ),
-        Mistake(
-            "padding of 0 in stable_softmax",
-            todo=4,
-            edits=((STABLE_LOAD, STABLE_LOAD.replace(MINUS_INF, "other=0.0")),),
-            says="the masked lanes hold 0: each of them is the maximum of a negative row, and "
-            "adds exp(0 - max) to the "
-            "sum. A row of zeros sums to n_cols / BLOCK_SIZE",
-            look="`other` of the load: exp() of it must be 0.",
-        ),
-        Mistake(
-            "no other in softmax",
-            todo=1,
-            edits=((SOFTMAX_LOAD, SOFTMAX_LOAD.replace(", " + MINUS_INF, "")),),
-            says="the masked lanes were given no value. They hold whatever the hardware likes "
-            "(often 0, which nothing "
-            "promises), and they take part in the maximum and the sum",
-            look="`other` of the load.",
-        ),
-        Mistake(
-            "no other in stable_softmax",
-            todo=4,
-            edits=((STABLE_LOAD, STABLE_LOAD.replace(", " + MINUS_INF, "")),),
-            says="the masked lanes were given no value. They hold whatever the hardware likes "
-            "(often 0, which nothing "
-            "promises), and they take part in the maximum and the sum",
-            look="`other` of the load.",
-        ),
-        Mistake(
-            "no mask on the load in softmax",
-            todo=1,
-            edits=(
-                (SOFTMAX_LOAD, SOFTMAX_LOAD.replace("x_ptrs, mask=mask, " + MINUS_INF, "x_ptrs")),
-            ),
-            says="the load in softmax_kernel has no mask: it runs on into the next row, or past "
-            "the end of x",
-            look="the mask of the load.",
-        ),
-        Mistake(
-            "no mask on the load in stable_softmax",
-            todo=4,
-            edits=(
-                (STABLE_LOAD, STABLE_LOAD.replace("x_ptrs, mask=mask, " + MINUS_INF, "x_ptrs")),
-            ),
-            says="the load in stable_softmax_kernel has no mask: it runs on into the next row, or "
-            "past the end of x",
-            look="the mask of the load.",
-        ),
-        Mistake(
-            "no mask on the store in softmax",
-            todo=3,
-            edits=(("tl.store(out_ptrs, y, mask=mask)", "tl.store(out_ptrs, y)"),),
-            says="the store in softmax_kernel has no mask: it writes past the end of the row",
-            look="the mask of the store.",
-        ),
-        Mistake(
-            "no mask on the store in stable_softmax",
-            todo=7,
-            edits=(("numerator / denominator, mask=mask)", "numerator / denominator)"),),
-            says="the store in stable_softmax_kernel has no mask: it writes past the end of the "
-            "row",
-            look="the mask of the store.",
-        ),
-        Mistake(
-            "the maximum is not subtracted",
-            todo=5,
-            edits=(("shifted = x - tl.max(x, axis=0)", "shifted = x"),),
-            says="the maximum is not subtracted: exp(100) is inf in float32, and inf / inf is "
-            "NaN. For -200 every exp() "
-            "is 0, and 0 / 0 is NaN too",
-            look="what the largest exponent is.",
-        ),
-        Mistake(
-            "a constant is subtracted",
-            todo=5,
-            edits=(("shifted = x - tl.max(x, axis=0)", "shifted = x - 10.0"),),
-            says="a constant is subtracted in place of the row's maximum: too little for large "
-            "values, too much for "
-            "very negative ones",
-            look="tl.max(x, axis=0).",
-        ),
-        Mistake(
-            "the minimum is subtracted",
-            todo=5,
-            edits=(
-                (
-                    "shifted = x - tl.max(x, axis=0)",
-                    'shifted = x - tl.min(tl.where(mask, x, float("inf")), axis=0)',
-                ),
-            ),
-            says="the minimum is subtracted: the largest exponent is then max - min, and exp() "
-            "overflows",
-            look="which end of the row must become 0.",
-        ),
-        Mistake(
-            "the sum taken before exp",
-            todo=6,
-            edits=(
-                (
-                    "denominator = tl.sum(numerator, axis=0)",
-                    "denominator = tl.sum(tl.where(mask, shifted, 0.0), axis=0)",
-                ),
-            ),
-            says="the denominator sums x - max, not exp(x - max)",
-            look="what is summed.",
-        ),
-        Mistake(
-            "the maximum as denominator",
-            todo=6,
-            edits=(
-                (
-                    "denominator = tl.sum(numerator, axis=0)",
-                    "denominator = tl.max(numerator, axis=0)",
-                ),
-            ),
-            says="the denominator is the largest numerator, which is always 1: nothing is divided",
-            look="the reduction.",
-        ),
-        Mistake(
-            "not divided",
-            todo=7,
-            edits=(("numerator / denominator, mask=mask)", "numerator, mask=mask)"),),
-            says="the numerator is stored without dividing: rows do not sum to 1",
-            look="what is stored.",
-        ),
-        Mistake(
-            "rows assumed contiguous",
-            edits=(
-                ("x.stride(0), x.stride(1), out.stride(0),", "n_cols, x.stride(1), out.stride(0),"),
-            ),
-            says="rows of x are taken to be n_cols elements apart: right for a contiguous matrix, "
-            "and on a view only "
-            "row 0 is",
-            look="the strides at the launch, which were given.",
-        ),
-        Mistake(
-            "column stride ignored",
-            edits=(("x.stride(0), x.stride(1), out.stride(0),", "x.stride(0), 1, out.stride(0),"),),
-            says="neighbours in a row are taken to be neighbours in memory: not so in a "
-            "transposed or strided view",
-            look="the strides at the launch, which were given.",
-        ),
-        Mistake(
-            "the output gets the strides of x",
-            edits=(
-                (
-                    "x.stride(0), x.stride(1), out.stride(0),",
-                    "x.stride(0), x.stride(1), x.stride(0),",
-                ),
-            ),
-            says="the result is stored with the row stride of x, and out is a tensor of its own",
-            look="the strides at the launch, which were given.",
-        ),
-        Mistake(
-            "the block as long as the row",
-            todo=8,
-            edits=(("BLOCK_SIZE = triton.next_power_of_2(n_cols)", "BLOCK_SIZE = n_cols"),),
-            says="BLOCK_SIZE is the number of columns, and blocks have a length that is a power "
-            "of two",
-            look="triton.next_power_of_2(n).",
-        ),
-        Mistake(
-            "a fixed block",
-            todo=8,
-            edits=(("BLOCK_SIZE = triton.next_power_of_2(n_cols)", "BLOCK_SIZE = 128"),),
-            says="the block has a fixed length: in longer rows the columns past it are neither "
-            "read nor written",
-            look="what the length of the block has to depend on.",
-        ),
-        Mistake(
-            "the output is always float32",
-            edits=(
-                (
-                    "out = torch.empty(x.shape, dtype=x.dtype, device=x.device)",
-                    "out = torch.empty(x.shape, device=x.device)",
-                ),
-            ),
-            says="the output is allocated without a dtype, which means float32",
-            look="torch.empty, which was given with dtype=x.dtype.",
-        ),
-        Mistake(
-            "any length accepted",
-            edits=(("    if n_cols > MAX_COLS:\n", "    if n_cols > 16 * MAX_COLS:\n"),),
-            says="a row that is too long for one block is taken all the same: slow at first, then "
-            "an error nobody can read",
-            look="the check of n_cols, which was given.",
-        ),
-    ],
-    hints={
-        1: (
-            "The block is longer than the row, unless n_cols is a power of two. A lane that holds "
-            "0 counts in the sum: "
-            "exp(0) is 1.",
-            "exp(-inf) is 0, and -inf never is the maximum. tl.load(..., other=...), then "
-            ".to(tl.float32).",
+    todos=[
+        Todo(1, hints=(
+            """The block is longer than the row, unless n_cols is a power of two. A lane that
+            holds 0 counts in the sum: exp(0) is 1.""",
+            """exp(-inf) is 0, and -inf never is the maximum. tl.load(..., other=...), then
+            .to(tl.float32).""",
             "x = tl.load(x_ptrs, mask=..., other=-float(...)).to(...)",
-        ),
-        2: (
+        ), mistakes=[
+            Mistake("padding of 0 in softmax", '-float("inf")', "0.0",
+                    says="""the masked lanes hold 0: each of them is the maximum of a negative
+                        row, and adds exp(0 - max) to the sum. A row of zeros sums to n_cols /
+                        BLOCK_SIZE""",
+                    look="`other` of the load: exp() of it must be 0."),
+            Mistake("no other in softmax", ', other=-float("inf")', "",
+                    says="""the masked lanes were given no value. They hold whatever the
+                        hardware likes (often 0, which nothing promises), and they take part in
+                        the maximum and the sum""",
+                    look="`other` of the load."),
+            Mistake("no mask on the load in softmax", ', mask=mask, other=-float("inf")', "",
+                    says="""the load in softmax_kernel has no mask: it runs on into the next
+                        row, or past the end of x""",
+                    look="the mask of the load."),
+        ]),
+        Todo(2, hints=(
             "Triton's library has it. It subtracts the maximum itself.",
             "tl.softmax(block) gives a block of the same shape.",
             "y = tl.softmax(...)",
-        ),
-        3: (
+        )),
+        Todo(3, hints=(
             "Only lanes that are columns of the row may be written.",
             "tl.store(pointers, values, mask=...).",
             "tl.store(out_ptrs, ..., mask=...)",
-        ),
-        4: (
+        ), mistakes=[
+            Mistake("no mask on the store in softmax", ", mask=mask", "",
+                    says="""the store in softmax_kernel has no mask: it writes past the end of
+                        the row""",
+                    look="the mask of the store."),
+        ]),
+        Todo(4, hints=(
             "The same line as in TODO 1, for the same reason.",
             "tl.load with mask and other, then .to(tl.float32).",
             "x = tl.load(x_ptrs, mask=..., other=-float(...)).to(...)",
-        ),
-        5: (
-            "exp(89) overflows float32. Subtracting one number from all exponents changes no "
-            "quotient: choose it so that "
-            "the largest exponent is 0.",
-            "tl.max(block, axis=0) is the row's maximum, a scalar. A block minus a scalar is a "
-            "block.",
+        ), mistakes=[
+            Mistake("padding of 0 in stable_softmax", '-float("inf")', "0.0",
+                    says="""the masked lanes hold 0: each of them is the maximum of a negative
+                        row, and adds exp(0 - max) to the sum. A row of zeros sums to n_cols /
+                        BLOCK_SIZE""",
+                    look="`other` of the load: exp() of it must be 0."),
+            Mistake("no other in stable_softmax", ', other=-float("inf")', "",
+                    says="""the masked lanes were given no value. They hold whatever the
+                        hardware likes (often 0, which nothing promises), and they take part in
+                        the maximum and the sum""",
+                    look="`other` of the load."),
+            Mistake("no mask on the load in stable_softmax", ', mask=mask, other=-float("inf")', "",
+                    says="""the load in stable_softmax_kernel has no mask: it runs on into the
+                        next row, or past the end of x""",
+                    look="the mask of the load."),
+        ]),
+        Todo(5, hints=(
+            """exp(89) overflows float32. Subtracting one number from all exponents changes no
+            quotient: choose it so that the largest exponent is 0.""",
+            """tl.max(block, axis=0) is the row's maximum, a scalar. A block minus a scalar is a
+            block.""",
             "shifted = x - tl.max(..., axis=0)",
-        ),
-        6: (
-            "First every exp(x - m), then the sum of them. The masked lanes hold exp(-inf) = 0 "
-            "and add nothing.",
+        ), mistakes=[
+            Mistake("the maximum is not subtracted", " - tl.max(x, axis=0)", "",
+                    says="""the maximum is not subtracted: exp(100) is inf in float32, and inf /
+                        inf is NaN. For -200 every exp() is 0, and 0 / 0 is NaN too""",
+                    look="what the largest exponent is."),
+            Mistake("a constant is subtracted", "tl.max(x, axis=0)", "10.0",
+                    says="""a constant is subtracted in place of the row's maximum: too little
+                        for large values, too much for very negative ones""",
+                    look="tl.max(x, axis=0)."),
+            Mistake("the minimum is subtracted",
+                    "shifted = x - tl.max(x, axis=0)",
+                    'shifted = x - tl.min(tl.where(mask, x, float("inf")), axis=0)',
+                    says="""the minimum is subtracted: the largest exponent is then max - min,
+                        and exp() overflows""",
+                    look="which end of the row must become 0."),
+        ]),
+        Todo(6, hints=(
+            """First every exp(x - m), then the sum of them. The masked lanes hold exp(-inf) = 0
+            and add nothing.""",
             "tl.exp(block) and tl.sum(block, axis=0).",
             "numerator = tl.exp(...)   and   denominator = tl.sum(..., axis=0)",
-        ),
-        7: (
+        ), mistakes=[
+            Mistake("the sum taken before exp",
+                    "denominator = tl.sum(numerator, axis=0)",
+                    "denominator = tl.sum(tl.where(mask, shifted, 0.0), axis=0)",
+                    says="the denominator sums x - max, not exp(x - max)",
+                    look="what is summed."),
+            Mistake("the maximum as denominator", "tl.sum", "tl.max",
+                    says="""the denominator is the largest numerator, which is always 1: nothing
+                        is divided""",
+                    look="the reduction."),
+        ]),
+        Todo(7, hints=(
             "A block divided by a scalar is a block. Store it as in TODO 3.",
             "tl.store(pointers, values, mask=...).",
             "tl.store(out_ptrs, numerator / ..., mask=...)",
-        ),
-        8: (
+        ), mistakes=[
+            Mistake("no mask on the store in stable_softmax", ", mask=mask", "",
+                    says="""the store in stable_softmax_kernel has no mask: it writes past the
+                        end of the row""",
+                    look="the mask of the store."),
+            Mistake("not divided", " / denominator", "",
+                    says="the numerator is stored without dividing: rows do not sum to 1",
+                    look="what is stored."),
+        ]),
+        Todo(8, hints=(
             "The whole row has to fit in one block, and a block's length is a power of two.",
             "triton.next_power_of_2(n) rounds up to one.",
             "BLOCK_SIZE = triton.next_power_of_2(...)",
-        ),
-    },
+        ), mistakes=[
+            Mistake("the block as long as the row", "triton.next_power_of_2(n_cols)", "n_cols",
+                    says="""BLOCK_SIZE is the number of columns, and blocks have a length that
+                        is a power of two""",
+                    look="triton.next_power_of_2(n)."),
+            Mistake("a fixed block", "triton.next_power_of_2(n_cols)", "128",
+                    says="""the block has a fixed length: in longer rows the columns past it are
+                        neither read nor written""",
+                    look="what the length of the block has to depend on."),
+        ]),
+    ],
+    given=[
+        Mistake("rows assumed contiguous", "x.stride(0)", "n_cols",
+                says="""rows of x are taken to be n_cols elements apart: right for a contiguous
+                    matrix, and on a view only row 0 is""",
+                look="the strides at the launch, which were given."),
+        Mistake("column stride ignored", "x.stride(1)", "1",
+                says="""neighbours in a row are taken to be neighbours in memory: not so in a
+                    transposed or strided view""",
+                look="the strides at the launch, which were given."),
+        Mistake("the output gets the strides of x", "(1), out", "(1), x",
+                says="""the result is stored with the row stride of x, and out is a tensor of
+                    its own""",
+                look="the strides at the launch, which were given."),
+        float32_output(),
+        Mistake("any length accepted",
+                "n_cols > MAX_COLS", "n_cols > 16 * MAX_COLS",
+                says="""a row that is too long for one block is taken all the same: slow at
+                    first, then an error nobody can read""",
+                look="the check of n_cols, which was given."),
+    ],
 )
 
 fast_softmax = Exercise(
     script="fast_softmax.py",
     optional=True,
     functions=[rows_function("fast_softmax")],
-    mistakes=[
-        Mistake(
-            "the tail is left out of the maximum",
-            todo=4,
-            edits=(("row_max = tl.maximum(row_max, tl.max(tail, axis=1))", "row_max = row_max"),),
-            says="the maximum is the head's alone: where the tail holds more, exp() gets a "
-            "positive exponent",
-            look="tl.maximum of both maxima.",
-        ),
-        Mistake(
-            "the tail is left out of the sum",
-            todo=6,
-            edits=(("denominator += tl.sum(tail_numerator, axis=1)", "denominator += 0.0"),),
-            says="the sum is the head's alone: rows sum to more than 1",
-            look="the denominator.",
-        ),
-        Mistake(
-            "no column mask on the tail",
-            todo=2,
-            edits=(("tail_mask = tail_cols < n_cols", "tail_mask = tail_cols >= 0"),),
-            says="the tail's block goes past the end of the row: its columns need a mask",
-            look="tail_mask.",
-        ),
-        Mistake(
-            "rows past the last one",
-            edits=(("rows = tl.minimum(rows, n_rows - 1)", "rows = rows + 0"),),
-            says="the last program takes rows that do not exist",
-            look="tl.minimum, which was given.",
-        ),
-        Mistake(
-            "padding of 0 in the tail",
-            todo=2,
-            edits=(('mask=tail_mask, other=-float("inf")', "mask=tail_mask, other=0.0"),),
-            says="the masked lanes of the tail hold 0 and take part in the maximum and the sum",
-            look="`other` of the tail's load.",
-        ),
-        Mistake(
-            "the tail begins at column 0",
-            todo=2,
-            edits=(("tail_cols = HEAD + tl.arange(0, TAIL)", "tail_cols = tl.arange(0, TAIL)"),),
-            says="the tail reads and writes the first columns again",
-            look="where the tail begins.",
-        ),
-        Mistake(
-            "the maximum of the whole tile",
-            todo=3,
-            edits=(
-                (
-                    "row_max = tl.max(head, axis=1)",
-                    "row_max = tl.max(tl.max(head, axis=1), axis=0) + tl.zeros((ROWS,), "
-                    "tl.float32)",
-                ),
-            ),
-            says="all rows of a program share one maximum: a row far below it becomes 0 / 0",
-            look="the axis of the reduction.",
-        ),
-        Mistake(
-            "the maximum is not subtracted",
-            todo=5,
-            edits=(
-                ("tl.exp(head - row_max[:, None])", "tl.exp(head)"),
-                ("tl.exp(tail - row_max[:, None])", "tl.exp(tail)"),
-            ),
-            says="the maximum is not subtracted: exp(100) is inf, and inf / inf is NaN",
-            look="the exponents.",
-        ),
-        Mistake(
-            "the head rounded up",
-            todo=8,
-            edits=(
-                ("HEAD = 1 << (n_cols.bit_length() - 1)", "HEAD = triton.next_power_of_2(n_cols)"),
-            ),
-            says="HEAD is rounded up: the head goes past the end of the row",
-            look="HEAD must not be above n_cols.",
-        ),
-    ],
-    hints={
-        1: (
-            "The rows are a column of the tile, the columns a row of it: shapes (ROWS, 1) and (1, "
-            "HEAD) broadcast to "
-            "(ROWS, HEAD).",
-            "tl.arange(0, HEAD).to(tl.int64)[None, :] has shape (1, HEAD). x_rows has shape "
-            "(ROWS, 1) already.",
+    todos=[
+        Todo(1, hints=(
+            """The rows are a column of the tile, the columns a row of it: shapes (ROWS, 1) and
+            (1, HEAD) broadcast to (ROWS, HEAD).""",
+            """tl.arange(0, HEAD).to(tl.int64)[None, :] has shape (1, HEAD). x_rows has shape
+            (ROWS, 1) already.""",
             "head_cols = ..., then head = tl.load(x_rows + head_cols * ...).to(tl.float32)",
-        ),
-        2: (
+        )),
+        Todo(2, hints=(
             "The tail's first column is HEAD. Its block is longer than what is left, as always.",
             "tail_cols < n_cols is the mask, with shape (1, TAIL).",
-            "tail_cols = HEAD + tl.arange(0, TAIL).to(tl.int64)[None, :], then the mask, then the "
-            "load.",
-        ),
-        3: (
+            """tail_cols = HEAD + tl.arange(0, TAIL).to(tl.int64)[None, :], then the mask, then
+            the load.""",
+        ), mistakes=[
+            Mistake("no column mask on the tail", "< n_cols", ">= 0",
+                    says="the tail's block goes past the end of the row: its columns need a mask",
+                    look="tail_mask."),
+            Mistake("padding of 0 in the tail", '-float("inf")', "0.0",
+                    says="""the masked lanes of the tail hold 0 and take part in the maximum and
+                        the sum""",
+                    look="`other` of the tail's load."),
+            Mistake("the tail begins at column 0", "HEAD + ", "",
+                    says="the tail reads and writes the first columns again",
+                    look="where the tail begins."),
+        ]),
+        Todo(3, hints=(
             "One maximum for each row of the tile.",
             "tl.max(tile, axis=1) has shape (ROWS,).",
             "row_max = tl.max(head, axis=...)",
-        ),
-        4: (
+        ), mistakes=[
+            Mistake("the maximum of the whole tile",
+                    "head, axis=1", "tl.max(head, axis=1), axis=0) + tl.zeros((ROWS,), tl.float32",
+                    says="""all rows of a program share one maximum: a row far below it becomes
+                        0 / 0""",
+                    look="the axis of the reduction."),
+        ]),
+        Todo(4, hints=(
             "The larger of two maxima, row by row.",
             "tl.maximum(a, b).",
             "row_max = tl.maximum(row_max, tl.max(..., axis=1))",
-        ),
-        5: (
+        ), mistakes=[
+            Mistake("the tail is left out of the maximum",
+                    "tl.maximum(row_max, tl.max(tail, axis=1))", "row_max",
+                    says="""the maximum is the head's alone: where the tail holds more, exp()
+                        gets a positive exponent""",
+                    look="tl.maximum of both maxima."),
+        ]),
+        Todo(5, hints=(
             "row_max has shape (ROWS,); to subtract it from a tile it must be a column.",
             "v[:, None] makes a column of v; tl.exp, tl.sum(..., axis=1).",
-            "head_numerator = tl.exp(head - row_max[:, ...])   and   denominator = tl.sum(..., "
-            "axis=1)",
-        ),
-        6: (
+            """head_numerator = tl.exp(head - row_max[:, ...])   and   denominator = tl.sum(...,
+            axis=1)""",
+        ), mistakes=[
+            Mistake("the maximum is not subtracted", " - row_max[:, None]", "",
+                    also=[(" - row_max[:, None]", "")],
+                    says="the maximum is not subtracted: exp(100) is inf, and inf / inf is NaN",
+                    look="the exponents."),
+        ]),
+        Todo(6, hints=(
             "The tail's numerator is made like the head's. Only then is the denominator complete.",
             "denominator += ..., then tl.store with tail_mask.",
             "tl.store(out_rows + tail_cols, tail_numerator / denominator[:, ...], mask=...)",
-        ),
-        7: (
+        ), mistakes=[
+            Mistake("the tail is left out of the sum", "tl.sum(tail_numerator, axis=1)", "0.0",
+                    says="the sum is the head's alone: rows sum to more than 1",
+                    look="the denominator."),
+        ]),
+        Todo(7, hints=(
             "The head's part, divided by the complete denominator.",
             "tl.store; every column of the head exists.",
             "tl.store(out_rows + head_cols, head_numerator / denominator[:, ...])",
-        ),
-        8: (
+        )),
+        Todo(8, hints=(
             "12000 is between 8192 = 2**13 and 16384 = 2**14, and (12000).bit_length() is 14.",
             "1 << k is 2**k. triton.next_power_of_2(n) rounds up.",
-            "HEAD = 1 << (n_cols.bit_length() - ...)   and   TAIL = triton.next_power_of_2(n_cols "
-            "- HEAD) if ... else 0",
-        ),
-    },
+            """HEAD = 1 << (n_cols.bit_length() - ...)   and   TAIL =
+            triton.next_power_of_2(n_cols - HEAD) if ... else 0""",
+        ), mistakes=[
+            Mistake("the head rounded up",
+                    "HEAD = 1 << (n_cols.bit_length() - 1)",
+                    "HEAD = triton.next_power_of_2(n_cols)",
+                    says="HEAD is rounded up: the head goes past the end of the row",
+                    look="HEAD must not be above n_cols."),
+        ]),
+    ],
+    given=[
+        Mistake("rows past the last one", "tl.minimum(rows, n_rows - 1)", "rows + 0",
+                says="the last program takes rows that do not exist",
+                look="tl.minimum, which was given."),
+    ],
 )
+
+if __name__ == "__main__":
+    run_by_itself()

@@ -1,31 +1,32 @@
-"""The self-check of lesson 04, as data."""
+"""The self-check of lesson 04, as data. Run by itself it is ./run.sh 04_matmul."""
 
-if __name__ == "__main__":  # the same as ./run.sh 04_matmul
-    import os
-    import sys
+import sys
 
-    os.environ.setdefault("COURSE_PYTHON", sys.executable)
-    run = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "run.sh")
-    os.execv(run, [run, os.path.abspath(__file__), *sys.argv[1:]])
+sys.path.append(__file__.rsplit("/", 3)[0])
 
-import torch
-
-from shared.cases import matmul_cases
-from shared.exercise import Benchmark, Exercise, Function, Mistake, Study, Traffic
+from shared.lesson import (
+    Benchmark, Exercise, Function, Mistake, Solved, Study, Todo, Traffic, run_by_itself, torch,
+)
+from shared.lesson.cases import matmul_cases
+from shared.lesson.mistakes import float32_output
+from shared.lesson.sweeps import CUBES, OBLONG, cube, product_flops, sides
 
 
-def with_precision(script, precision, a, b):
+def product(a, b):
+    return a @ b
+
+
+def with_precision(precision):
     """matmul with another INPUT_PRECISION."""
-    chosen, script.INPUT_PRECISION = script.INPUT_PRECISION, precision
-    try:
-        return script.matmul(a, b)
-    finally:
-        script.INPUT_PRECISION = chosen
 
+    def call(script, a, b):
+        chosen, script.INPUT_PRECISION = script.INPUT_PRECISION, precision
+        try:
+            return script.matmul(a, b)
+        finally:
+            script.INPUT_PRECISION = chosen
 
-def sides(text):
-    """(M, N, K) from "4096 × 11008 × 4096"."""
-    return tuple(map(int, text.split(" × ")))
+    return Solved("matmul.py", call)
 
 
 matmul = Exercise(
@@ -34,7 +35,7 @@ matmul = Exercise(
         Function(
             name="matmul",
             arguments=lambda shape: {"a": (shape[0], shape[2]), "b": (shape[2], shape[1])},
-            reference=torch.matmul,
+            reference=product,
             magnitude=lambda a, b: a.abs() @ b.abs(),
             tensor_cores=True,
             cases=matmul_cases(),
@@ -47,318 +48,191 @@ matmul = Exercise(
             benchmark=Benchmark(
                 x="M = N = K",
                 values=(512, 1024, 2048, 3072, 4000, 4096, 6144, 8192),
-                shape=lambda n: (n, n, n),
-                baselines={"torch.matmul": torch.matmul},
-                flops=lambda shape: 2.0 * shape[0] * shape[1] * shape[2],
+                shape=cube,
+                baselines={"torch.matmul": product},
+                flops=product_flops,
             ),
             studies=[
                 Study(
                     name="float16",
                     x="M × N × K",
-                    values=(
-                        "2048 × 2048 × 2048",
-                        "4096 × 4096 × 4096",
-                        "8192 × 8192 × 8192",
-                        "4096 × 11008 × 4096",
-                    ),
+                    values=(*CUBES, OBLONG),
                     shape=sides,
                     dtype="float16",
                     candidates={
-                        "torch.matmul": lambda script, a, b: torch.matmul(a, b),
-                        "matmul": lambda script, a, b: script.matmul(a, b),
+                        "torch.matmul": product,
+                        "matmul": Solved("matmul.py", "matmul"),
                     },
                 ),
                 Study(
                     name="float32",
                     x="M = N = K",
                     values=(2048, 4096),
-                    shape=lambda n: (n, n, n),
+                    shape=cube,
                     dtype="float32",
                     candidates={
-                        "torch.matmul": lambda script, a, b: torch.matmul(a, b),
-                        "tf32": lambda script, a, b: with_precision(script, "tf32", a, b),
-                        "ieee": lambda script, a, b: with_precision(script, "ieee", a, b),
+                        "torch.matmul": product,
+                        "tf32": with_precision("tf32"),
+                        "ieee": with_precision("ieee"),
                     },
                 ),
             ],
         )
     ],
-    mistakes=[
-        Mistake(
-            "the offset of the tile is missing",
-            todo=1,
-            edits=(("rows = tile_m * BLOCK_M + tl.arange", "rows = tile_m * 0 + tl.arange"),),
-            says="every program computes the first rows of c, and the others are never written",
-            look="where a tile begins: tile_m * BLOCK_M.",
-        ),
-        Mistake(
-            "32-bit offsets",
-            edits=(
-                ("tile_m = tl.program_id(1).to(tl.int64)", "tile_m = tl.program_id(1)"),
-                ("tile_n = tl.program_id(0).to(tl.int64)", "tile_n = tl.program_id(0)"),
-            ),
-            says="a row's number times its stride passes 2**31 and wraps around in 32 bits",
-            look="the program ids, which were given in 64 bits.",
-        ),
-        Mistake(
-            "the strides of a swapped",
-            todo=2,
-            edits=(
-                (
-                    "rows[:, None] * stride_am + ks[None, :] * stride_ak",
-                    "rows[:, None] * stride_ak + ks[None, :] * stride_am",
-                ),
-            ),
-            says="the two strides of a are swapped: a is read as its transpose",
-            look="stride_am goes from row to row, stride_ak from column to column.",
-        ),
-        Mistake(
-            "the strides of b swapped",
-            todo=2,
-            edits=(
-                (
-                    "ks[:, None] * stride_bk + cols[None, :] * stride_bn",
-                    "ks[:, None] * stride_bn + cols[None, :] * stride_bk",
-                ),
-            ),
-            says="the two strides of b are swapped: b is read as its transpose",
-            look="stride_bk goes from row to row, stride_bn from column to column.",
-        ),
-        Mistake(
-            "contiguous rows taken for granted",
-            todo=2,
-            edits=(
-                ("ks[None, :] * stride_ak", "ks[None, :]"),
-                ("cols[None, :] * stride_bn", "cols[None, :]"),
-            ),
-            says="neighbours in a row are taken to be neighbours in memory, which is not so in a "
-            "transposed view",
-            look="stride_ak and stride_bn.",
-        ),
-        Mistake(
-            "no mask along K",
-            todo=3,
-            edits=(
-                ("mask=row_mask & (ks[None, :] < K - k)", "mask=row_mask"),
-                ("mask=(ks[:, None] < K - k) & col_mask", "mask=col_mask"),
-            ),
-            says="the last block along K goes on past K: into the next row of a, and past the last "
-            "row of b",
-            look="how much of K is left at step k: K - k.",
-        ),
-        Mistake(
-            "no mask along K for a",
-            todo=3,
-            edits=(("mask=row_mask & (ks[None, :] < K - k)", "mask=row_mask"),),
-            says="the load of a goes on past the last column, into the next row and past the end",
-            look="the mask of a: its columns are ks.",
-        ),
-        Mistake(
-            "no mask along K for b",
-            todo=3,
-            edits=(("mask=(ks[:, None] < K - k) & col_mask", "mask=col_mask"),),
-            says="the load of b goes on past its last row",
-            look="the mask of b: its rows are ks.",
-        ),
-        Mistake(
-            "K is not what is left",
-            todo=3,
-            edits=(
-                ("(ks[None, :] < K - k)", "(ks[None, :] < K)"),
-                ("(ks[:, None] < K - k)", "(ks[:, None] < K)"),
-            ),
-            says="the masks compare with K, and from the second block on only K - k are left",
-            look="ks starts at 0 in every block.",
-        ),
-        Mistake(
-            "no row mask on the load",
-            todo=3,
-            edits=(("mask=row_mask & (ks[None, :] < K - k)", "mask=(ks[None, :] < K - k)"),),
-            says="the last tile reads rows of a that do not exist",
-            look="the mask of a needs both directions.",
-        ),
-        Mistake(
-            "no column mask on the load",
-            todo=3,
-            edits=(("mask=(ks[:, None] < K - k) & col_mask", "mask=(ks[:, None] < K - k)"),),
-            says="the last tile reads columns of b that do not exist",
-            look="the mask of b needs both directions.",
-        ),
-        Mistake(
-            "no other",
-            todo=3,
-            edits=(
-                (
-                    "mask=row_mask & (ks[None, :] < K - k), other=0.0",
-                    "mask=row_mask & (ks[None, :] < K - k)",
-                ),
-                (
-                    "mask=(ks[:, None] < K - k) & col_mask, other=0.0",
-                    "mask=(ks[:, None] < K - k) & col_mask",
-                ),
-            ),
-            says="the masked lanes were given no value, and they take part in the product. They "
-            "hold whatever the hardware likes (often 0, which nothing promises)",
-            look="`other` of both loads.",
-        ),
-        Mistake(
-            "the accumulator overwritten",
-            todo=4,
-            edits=(
-                (
-                    "accumulator = tl.dot(a, b, accumulator, input_precision",
-                    "accumulator = tl.dot(a, b, input_precision",
-                ),
-            ),
-            says="only the last block along K counts: the product replaces the accumulator",
-            look="the third argument of tl.dot, or +=.",
-        ),
-        Mistake(
-            "a half-precision accumulator",
-            todo=4,
-            edits=(
-                (
-                    "accumulator = tl.dot(a, b, accumulator, input_precision=INPUT_PRECISION)",
-                    "accumulator = tl.dot(a, b, accumulator, input_precision=INPUT_PRECISION)"
-                    ".to(tl.float16).to(tl.float32)",
-                ),
-            ),
-            says="the sum is kept in float16: past 2048 it cannot count in ones any more",
-            look="the dtype of the accumulator: float32, for every input.",
-        ),
-        Mistake(
-            "the pointers do not move",
-            todo=5,
-            edits=(
-                ("a_ptrs += step * stride_ak", "a_ptrs += 0"),
-                ("b_ptrs += step * stride_bk", "b_ptrs += 0"),
-            ),
-            says="every step of the loop multiplies the first blocks again",
-            look="the pointers at the end of the loop.",
-        ),
-        Mistake(
-            "the pointers move without the stride",
-            todo=5,
-            edits=(
-                ("a_ptrs += step * stride_ak", "a_ptrs += step"),
-                ("b_ptrs += step * stride_bk", "b_ptrs += step"),
-            ),
-            says="the pointers move on by BLOCK_K elements, and BLOCK_K rows of b are meant",
-            look="the strides along K: stride_ak and stride_bk.",
-        ),
-        Mistake(
-            "K rounded down",
-            edits=(("range(0, K, BLOCK_K)", "range(0, K // BLOCK_K * BLOCK_K, BLOCK_K)"),),
-            says="the loop stops before the last block along K, which is not full",
-            look="the loop's bounds, which were given.",
-        ),
-        Mistake(
-            "no column mask on the store",
-            todo=6,
-            edits=(("mask=row_mask & col_mask)", "mask=row_mask)"),),
-            says="the store has no mask for its columns: it writes on into the next row, and past "
-            "the end of c",
-            look="the mask of the store: rows and columns.",
-        ),
-        Mistake(
-            "no row mask on the store",
-            todo=6,
-            edits=(("mask=row_mask & col_mask)", "mask=col_mask)"),),
-            says="the store has no mask for its rows: it writes past the end of c",
-            look="the mask of the store: rows and columns.",
-        ),
-        Mistake(
-            "the result transposed",
-            todo=6,
-            edits=(
-                (
-                    "rows[:, None] * stride_cm + cols[None, :] * stride_cn",
-                    "rows[:, None] * stride_cn + cols[None, :] * stride_cm",
-                ),
-            ),
-            says="the strides of c are swapped: the tile is stored on its side",
-            look="stride_cm goes from row to row.",
-        ),
-        Mistake(
-            "the grid rounded down",
-            todo=7,
-            edits=(
-                (
-                    'grid = (triton.cdiv(N, tile["BLOCK_N"]), triton.cdiv(M, tile["BLOCK_M"]))',
-                    'grid = (max(N // tile["BLOCK_N"], 1), max(M // tile["BLOCK_M"], 1))',
-                ),
-            ),
-            says="the tiles at the right and at the bottom, which are not full, have no program",
-            look="triton.cdiv rounds up.",
-        ),
-        Mistake(
-            "the grid's axes exchanged",
-            todo=7,
-            edits=(
-                (
-                    'grid = (triton.cdiv(N, tile["BLOCK_N"]), triton.cdiv(M, tile["BLOCK_M"]))',
-                    'grid = (triton.cdiv(M, tile["BLOCK_M"]), triton.cdiv(N, tile["BLOCK_N"]))',
-                ),
-            ),
-            says="the grid has the tiles along M on axis 0, and the kernel takes its column from "
-            "axis 0",
-            look="tl.program_id(0) is tile_n.",
-        ),
-        Mistake(
-            "the output is always float32",
-            edits=(("c = torch.empty((M, N), dtype=a.dtype,", "c = torch.empty((M, N),"),),
-            says="the output is allocated without a dtype, which means float32",
-            look="torch.empty, which was given with dtype=a.dtype.",
-        ),
-        Mistake(
-            "the inner sizes are not compared",
-            edits=(("if a.shape[1] != b.shape[0]:", "if a.shape[1] < b.shape[0]:"),),
-            says="matrices that do not fit are multiplied all the same",
-            look="the check of a.shape[1], which was given.",
-        ),
-    ],
-    hints={
-        1: (
+    todos=[
+        Todo(1, hints=(
             "Tile number tile_m starts at row tile_m * BLOCK_M.",
             "tl.arange(0, BLOCK_M) counts the rows of a tile.",
             "rows = tile_m * BLOCK_M + tl.arange(...)   and   cols = tile_n * ...",
-        ),
-        2: (
+        ), mistakes=[
+            Mistake("the offset of the tile is missing", "* BLOCK_M", "* 0",
+                    says="""every program computes the first rows of c, and the others are never
+                        written""",
+                    look="where a tile begins: tile_m * BLOCK_M."),
+        ]),
+        Todo(2, hints=(
             "Element [i, k] of a lies i * stride_am + k * stride_ak after its first one.",
-            "rows[:, None] is a column of row numbers and ks[None, :] a row of column numbers; "
-            "their sum has the shape of the block.",
-            "a_ptrs = a_ptr + rows[:, None] * ... + ks[None, :] * ..., and b_ptrs with ks[:, None] "
-            "and cols[None, :]",
-        ),
-        3: (
-            "A lane that holds 0 in a or in b adds 0 to the sum. ks starts at 0 in every step: of "
-            "K, only K - k are left.",
-            "tl.load(pointers, mask=..., other=0.0). Two masks of shapes (BLOCK_M, 1) and "
-            "(1, BLOCK_K), joined with &, broadcast.",
-            "a = tl.load(a_ptrs, mask=row_mask & (ks[None, :] < ...), other=0.0), and b with "
-            "ks[:, None] and col_mask",
-        ),
-        4: (
+            """rows[:, None] is a column of row numbers and ks[None, :] a row of column numbers;
+            their sum has the shape of the block.""",
+            """a_ptrs = a_ptr + rows[:, None] * ... + ks[None, :] * ..., and b_ptrs with ks[:,
+            None] and cols[None, :]""",
+        ), mistakes=[
+            Mistake("the strides of a swapped",
+                    "stride_am + ks[None, :] * stride_ak", "stride_ak + ks[None, :] * stride_am",
+                    says="the two strides of a are swapped: a is read as its transpose",
+                    look="stride_am goes from row to row, stride_ak from column to column."),
+            Mistake("the strides of b swapped",
+                    "stride_bk + cols[None, :] * stride_bn",
+                    "stride_bn + cols[None, :] * stride_bk",
+                    says="the two strides of b are swapped: b is read as its transpose",
+                    look="stride_bk goes from row to row, stride_bn from column to column."),
+            Mistake("contiguous rows taken for granted", " * stride_ak", "",
+                    also=[(" * stride_bn", "")],
+                    says="""neighbours in a row are taken to be neighbours in memory, which is
+                        not so in a transposed view""",
+                    look="stride_ak and stride_bn."),
+        ]),
+        Todo(3, hints=(
+            """A lane that holds 0 in a or in b adds 0 to the sum. ks starts at 0 in every step:
+            of K, only K - k are left.""",
+            """tl.load(pointers, mask=..., other=0.0). Two masks of shapes (BLOCK_M, 1) and (1,
+            BLOCK_K), joined with &, broadcast.""",
+            """a = tl.load(a_ptrs, mask=row_mask & (ks[None, :] < ...), other=0.0), and b with
+            ks[:, None] and col_mask""",
+        ), mistakes=[
+            Mistake("no mask along K", " & (ks[None, :] < K - k)", "",
+                    also=[("(ks[:, None] < K - k) & ", "")],
+                    says="""the last block along K goes on past K: into the next row of a, and
+                        past the last row of b""",
+                    look="how much of K is left at step k: K - k."),
+            Mistake("no mask along K for a", " & (ks[None, :] < K - k)", "",
+                    says="""the load of a goes on past the last column, into the next row and
+                        past the end""",
+                    look="the mask of a: its columns are ks."),
+            Mistake("no mask along K for b", "(ks[:, None] < K - k) & ", "",
+                    says="the load of b goes on past its last row",
+                    look="the mask of b: its rows are ks."),
+            Mistake("K is not what is left", "[None, :] < K - k", "[None, :] < K",
+                    also=[("< K - k", "< K")],
+                    says="""the masks compare with K, and from the second block on only K - k
+                        are left""",
+                    look="ks starts at 0 in every block."),
+            Mistake("no row mask on the load", "row_mask & ", "",
+                    says="the last tile reads rows of a that do not exist",
+                    look="the mask of a needs both directions."),
+            Mistake("no column mask on the load", " & col_mask", "",
+                    says="the last tile reads columns of b that do not exist",
+                    look="the mask of b needs both directions."),
+            Mistake("no other", "(ks[None, :] < K - k), other=0.0", "(ks[None, :] < K - k)",
+                    also=[(", other=0.0", "")],
+                    says="""the masked lanes were given no value, and they take part in the
+                        product. They hold whatever the hardware likes (often 0, which nothing
+                        promises)""",
+                    look="`other` of both loads."),
+        ]),
+        Todo(4, hints=(
             "The tile's sum grows by one product of blocks in every step.",
             "tl.dot(a, b, accumulator) is a @ b + accumulator, in float32.",
             "accumulator = tl.dot(a, b, ..., input_precision=INPUT_PRECISION)",
-        ),
-        5: (
-            "The next block of a lies BLOCK_K columns to the right, the next of b BLOCK_K rows "
-            "down.",
+        ), mistakes=[
+            Mistake("the accumulator overwritten", "accumulator, ", "",
+                    says="only the last block along K counts: the product replaces the accumulator",
+                    look="the third argument of tl.dot, or +=."),
+            Mistake("a half-precision accumulator",
+                    "input_precision=INPUT_PRECISION)",
+                    "input_precision=INPUT_PRECISION).to(tl.float16).to(tl.float32)",
+                    says="the sum is kept in float16: past 2048 it cannot count in ones any more",
+                    look="the dtype of the accumulator: float32, for every input."),
+        ]),
+        Todo(5, hints=(
+            """The next block of a lies BLOCK_K columns to the right, the next of b BLOCK_K rows
+            down.""",
             "Adding a number to a block of pointers moves all of them.",
             "a_ptrs += step * ...   and   b_ptrs += step * ...",
-        ),
-        6: (
+        ), mistakes=[
+            Mistake("the pointers do not move", "step * stride_ak", "0",
+                    also=[("step * stride_bk", "0")],
+                    says="every step of the loop multiplies the first blocks again",
+                    look="the pointers at the end of the loop."),
+            Mistake("the pointers move without the stride", " * stride_ak", "",
+                    also=[(" * stride_bk", "")],
+                    says="""the pointers move on by BLOCK_K elements, and BLOCK_K rows of b are
+                        meant""",
+                    look="the strides along K: stride_ak and stride_bk."),
+        ]),
+        Todo(6, hints=(
             "The pointers to c are made like those to a, with rows and cols.",
             "accumulator.to(c_ptr.dtype.element_ty) rounds to the dtype of c; row_mask & col_mask.",
-            "c_ptrs = c_ptr + rows[:, None] * ... + cols[None, :] * ..., then tl.store(c_ptrs, "
-            "..., mask=...)",
-        ),
-        7: (
+            """c_ptrs = c_ptr + rows[:, None] * ... + cols[None, :] * ..., then tl.store(c_ptrs,
+            ..., mask=...)""",
+        ), mistakes=[
+            Mistake("no column mask on the store", " & col_mask", "",
+                    says="""the store has no mask for its columns: it writes on into the next
+                        row, and past the end of c""",
+                    look="the mask of the store: rows and columns."),
+            Mistake("no row mask on the store", "row_mask & ", "",
+                    says="the store has no mask for its rows: it writes past the end of c",
+                    look="the mask of the store: rows and columns."),
+            Mistake("the result transposed",
+                    "stride_cm + cols[None, :] * stride_cn",
+                    "stride_cn + cols[None, :] * stride_cm",
+                    says="the strides of c are swapped: the tile is stored on its side",
+                    look="stride_cm goes from row to row."),
+        ]),
+        Todo(7, hints=(
             "c has M rows and N columns; a tile that is not full needs a program too.",
             "triton.cdiv(n, block) divides and rounds up.",
             'grid = (triton.cdiv(N, tile["BLOCK_N"]), ...)',
-        ),
-    },
+        ), mistakes=[
+            Mistake("the grid rounded down",
+                    'grid = (triton.cdiv(N, tile["BLOCK_N"]), triton.cdiv(M, tile["BLOCK_M"]))',
+                    'grid = (max(N // tile["BLOCK_N"], 1), max(M // tile["BLOCK_M"], 1))',
+                    says="""the tiles at the right and at the bottom, which are not full, have
+                        no program""",
+                    look="triton.cdiv rounds up."),
+            Mistake("the grid's axes exchanged",
+                    'grid = (triton.cdiv(N, tile["BLOCK_N"]), triton.cdiv(M, tile["BLOCK_M"]))',
+                    'grid = (triton.cdiv(M, tile["BLOCK_M"]), triton.cdiv(N, tile["BLOCK_N"]))',
+                    says="""the grid has the tiles along M on axis 0, and the kernel takes its
+                        column from axis 0""",
+                    look="tl.program_id(0) is tile_n."),
+        ]),
+    ],
+    given=[
+        Mistake("32-bit offsets", "(1).to(tl.int64)", "(1)",
+                also=[("(0).to(tl.int64)", "(0)")],
+                says="a row's number times its stride passes 2**31 and wraps around in 32 bits",
+                look="the program ids, which were given in 64 bits."),
+        Mistake("K rounded down",
+                "range(0, K, BLOCK_K)", "range(0, K // BLOCK_K * BLOCK_K, BLOCK_K)",
+                says="the loop stops before the last block along K, which is not full",
+                look="the loop's bounds, which were given."),
+        float32_output(" dtype=a.dtype,"),
+        Mistake("the inner sizes are not compared", "[1] !=", "[1] <",
+                says="matrices that do not fit are multiplied all the same",
+                look="the check of a.shape[1], which was given."),
+    ],
 )
+
+if __name__ == "__main__":
+    run_by_itself()

@@ -44,10 +44,10 @@ def rmsnorm_kernel(
 
     out_rows = out_ptr + rows * stride_out_row
     # TODO 4: the head's weight in float32, and its part of the result (2 lines).
-    weight = ...
+    ...
 
     # TODO 5: the same for the tail (2 lines).
-    weight = ...
+    ...
 
 
 @triton.jit
@@ -69,7 +69,6 @@ def long_rmsnorm_kernel(
         x_ptrs = x_row + cols * stride_x_col
         # TODO 6: load this block, to be kept by the L2 cache (eviction_policy="evict_last"), and
         # add its squares, lane by lane (3 lines).
-        x = ...
         squares = ...
 
     rrms = tl.rsqrt(tl.sum(squares, axis=0) / n_cols + eps)
@@ -136,6 +135,5 @@ if __name__ == "__main__":  # the same as ./run.sh with this file's name
     import os
     import sys
 
-    os.environ.setdefault("COURSE_PYTHON", sys.executable)
-    run = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "run.sh")
-    os.execv(run, [run, os.path.abspath(__file__), *sys.argv[1:]])
+    run = __file__.rsplit("/", 3)[0] + "/run.sh"
+    os.execve(run, [run, *sys.argv], {"COURSE_PYTHON": sys.executable, **os.environ})

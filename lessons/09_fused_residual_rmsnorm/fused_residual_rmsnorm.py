@@ -49,10 +49,10 @@ def fused_residual_rmsnorm_kernel(
 
     out_rows = out_ptr + rows * stride_out_row
     # TODO 5: the head's weight in float32, and its part of the output (2 lines).
-    weight = ...
+    ...
 
     # TODO 6: the same for the tail (2 lines).
-    weight = ...
+    ...
 
 
 @triton.jit
@@ -78,7 +78,6 @@ def long_fused_residual_rmsnorm_kernel(
         x_ptrs = x_row + cols * stride_x_col
         residual_ptrs = residual_row + cols * stride_residual_col
         # TODO 7: the sum in float32, stored, and its squares added, lane by lane (4 lines).
-        total = ...
         squares = ...
 
     rrms = tl.rsqrt(tl.sum(squares, axis=0) / n_cols + eps)
@@ -149,6 +148,5 @@ if __name__ == "__main__":  # the same as ./run.sh with this file's name
     import os
     import sys
 
-    os.environ.setdefault("COURSE_PYTHON", sys.executable)
-    run = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "run.sh")
-    os.execv(run, [run, os.path.abspath(__file__), *sys.argv[1:]])
+    run = __file__.rsplit("/", 3)[0] + "/run.sh"
+    os.execve(run, [run, *sys.argv], {"COURSE_PYTHON": sys.executable, **os.environ})

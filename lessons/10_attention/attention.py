@@ -186,6 +186,5 @@ if __name__ == "__main__":  # the same as ./run.sh with this file's name
     import os
     import sys
 
-    os.environ.setdefault("COURSE_PYTHON", sys.executable)
-    run = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "run.sh")
-    os.execv(run, [run, os.path.abspath(__file__), *sys.argv[1:]])
+    run = __file__.rsplit("/", 3)[0] + "/run.sh"
+    os.execve(run, [run, *sys.argv], {"COURSE_PYTHON": sys.executable, **os.environ})

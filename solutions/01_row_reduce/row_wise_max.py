@@ -72,12 +72,3 @@ def row_wise_max(x: torch.Tensor) -> torch.Tensor:
         num_warps=8 if n_cols >= 4096 else max(BLOCK_SIZE // 256, 1),
     )
     return out
-
-
-if __name__ == "__main__":  # the same as ./run.sh with this file's name
-    import os
-    import sys
-
-    os.environ.setdefault("COURSE_PYTHON", sys.executable)
-    run = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "run.sh")
-    os.execv(run, [run, os.path.abspath(__file__), *sys.argv[1:]])

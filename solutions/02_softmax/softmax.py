@@ -104,12 +104,3 @@ def _launch(kernel, x: torch.Tensor) -> torch.Tensor:
         num_warps=min(max(BLOCK_SIZE // 512, 1), 32),  # 16 elements a thread
     )
     return out
-
-
-if __name__ == "__main__":  # the same as ./run.sh with this file's name
-    import os
-    import sys
-
-    os.environ.setdefault("COURSE_PYTHON", sys.executable)
-    run = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "run.sh")
-    os.execv(run, [run, os.path.abspath(__file__), *sys.argv[1:]])

@@ -214,12 +214,3 @@ def _check(x: torch.Tensor) -> None:
         raise ValueError(f"x must be 2-D, it has shape {tuple(x.shape)}")
     if x.dtype not in DTYPES:
         raise TypeError(f"x is {x.dtype}, it must be one of {DTYPES}")
-
-
-if __name__ == "__main__":  # the same as ./run.sh with this file's name
-    import os
-    import sys
-
-    os.environ.setdefault("COURSE_PYTHON", sys.executable)
-    run = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "run.sh")
-    os.execv(run, [run, os.path.abspath(__file__), *sys.argv[1:]])

@@ -117,12 +117,3 @@ def tile_for(a: torch.Tensor) -> dict[str, int]:
     gpu = getattr(torch, a.device.type).get_device_properties(a.device)
     fits = getattr(gpu, "shared_memory_per_block_optin", 0) >= 3 * 128 * (128 + 256)
     return large if fits else small
-
-
-if __name__ == "__main__":  # the same as ./run.sh with this file's name
-    import os
-    import sys
-
-    os.environ.setdefault("COURSE_PYTHON", sys.executable)
-    run = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "run.sh")
-    os.execv(run, [run, os.path.abspath(__file__), *sys.argv[1:]])

@@ -187,12 +187,3 @@ def describable(matrix: torch.Tensor) -> tuple[torch.Tensor, bool]:
     rows, n_cols = matrix.shape
     padded = matrix.new_empty((rows, 16 * triton.cdiv(n_cols, 16)))
     return padded[:, :n_cols].copy_(matrix), False
-
-
-if __name__ == "__main__":  # the same as ./run.sh with this file's name
-    import os
-    import sys
-
-    os.environ.setdefault("COURSE_PYTHON", sys.executable)
-    run = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "run.sh")
-    os.execv(run, [run, os.path.abspath(__file__), *sys.argv[1:]])

@@ -91,12 +91,3 @@ def as_rows(*tensors: torch.Tensor) -> list[torch.Tensor]:
     if all(t.is_contiguous() for t in tensors):
         return [t.view(1, -1) for t in tensors]
     return [t.reshape(-1, t.shape[-1]) for t in tensors]  # a view, where the strides allow one
-
-
-if __name__ == "__main__":  # the same as ./run.sh with this file's name
-    import os
-    import sys
-
-    os.environ.setdefault("COURSE_PYTHON", sys.executable)
-    run = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "run.sh")
-    os.execv(run, [run, os.path.abspath(__file__), *sys.argv[1:]])

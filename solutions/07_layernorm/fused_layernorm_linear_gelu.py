@@ -118,12 +118,3 @@ def fused_layernorm_linear_gelu(x: torch.Tensor, weight: torch.Tensor) -> torch.
         num_warps=8, num_stages=3,
     )
     return out
-
-
-if __name__ == "__main__":  # the same as ./run.sh with this file's name
-    import os
-    import sys
-
-    os.environ.setdefault("COURSE_PYTHON", sys.executable)
-    run = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "run.sh")
-    os.execv(run, [run, os.path.abspath(__file__), *sys.argv[1:]])

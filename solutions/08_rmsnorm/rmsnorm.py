@@ -135,12 +135,3 @@ def rmsnorm(x: torch.Tensor, weight: torch.Tensor, eps: float = 1e-6) -> torch.T
         num_warps=max(HEAD // 512, 1),
     )
     return out
-
-
-if __name__ == "__main__":  # the same as ./run.sh with this file's name
-    import os
-    import sys
-
-    os.environ.setdefault("COURSE_PYTHON", sys.executable)
-    run = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "run.sh")
-    os.execv(run, [run, os.path.abspath(__file__), *sys.argv[1:]])

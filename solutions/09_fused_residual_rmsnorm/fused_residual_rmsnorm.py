@@ -154,12 +154,3 @@ def fused_residual_rmsnorm(
         num_warps=min(max(ROWS * HEAD // (1024 if HEAD <= 8192 else 512), 1), 32),
     )
     return out, residual_out
-
-
-if __name__ == "__main__":  # the same as ./run.sh with this file's name
-    import os
-    import sys
-
-    os.environ.setdefault("COURSE_PYTHON", sys.executable)
-    run = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "run.sh")
-    os.execv(run, [run, os.path.abspath(__file__), *sys.argv[1:]])

@@ -237,12 +237,3 @@ def check_arguments(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
             raise ValueError(f"{name} is on {other.device} and q on {q.device}: must be one device")
     if k.shape[2] != v.shape[2]:
         raise ValueError(f"k has {k.shape[2]} keys and v has {v.shape[2]} rows: must be equal")
-
-
-if __name__ == "__main__":  # the same as ./run.sh with this file's name
-    import os
-    import sys
-
-    os.environ.setdefault("COURSE_PYTHON", sys.executable)
-    run = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "run.sh")
-    os.execv(run, [run, os.path.abspath(__file__), *sys.argv[1:]])

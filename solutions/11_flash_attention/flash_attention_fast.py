@@ -362,9 +362,3 @@ def launch(
 def round_up(n: int, multiple: int) -> int:
     """The smallest multiple that is not below n. (triton.cdiv takes 5 µs of the host's time.)"""
     return -(-n // multiple) * multiple
-
-
-if __name__ == "__main__":  # the same as ./run.sh with this file's name
-    os.environ.setdefault("COURSE_PYTHON", sys.executable)
-    run = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "run.sh")
-    os.execv(run, [run, os.path.abspath(__file__), *sys.argv[1:]])

@@ -19,11 +19,12 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import torch
 
-from shared import backend, source
+from shared.course import source
+from shared.execution import interpreter
 
-backend.repair_interpreter()
+interpreter.repair()
 script = ROOT / "solutions/06_fused_activation/approx_activation.py"
-solution = source.load_module(str(script), "approx_activation")
+solution = source.load_module(script, "approx_activation")
 x = torch.linspace(-6, 6, 4001)
 exact, tanh = solution.gelu_exact(x), solution.gelu_tanh(x)
 difference = tanh - exact

@@ -20,9 +20,11 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import torch
 
-from shared import backend, pages, source
-from shared.correctness import call_observed
-from shared.memory import Recorder
+from shared.course import source
+from shared.execution import interpreter
+from shared.execution.correctness import call_observed
+from shared.execution.memory import Recorder
+from shared.measure import tables
 
 HEAD_DIM = 64
 LENGTHS = (128, 256, 384, 512, 768, 1024)
@@ -31,11 +33,11 @@ SCRIPTS = {
     "flash_attention": ROOT / "solutions/11_flash_attention/flash_attention.py",
 }
 
-backend.repair_interpreter()
+interpreter.repair()
 figure, (moved, allocated, dram) = plt.subplots(1, 3, figsize=(11.5, 3.8), layout="constrained")
-machine, recorded = pages.recorded(pages.results_of("flash_attention.traffic")[0])
+recorded = tables.read(tables.recorded("flash_attention.traffic")[0])
 for (name, script), colour in zip(SCRIPTS.items(), ("#3a6ea5", "#c1121f"), strict=True):
-    function = getattr(source.load_module(str(script), name), name)
+    function = getattr(source.load_module(script, name), name)
     megabytes, memory = [], []
     for length in LENGTHS:
         q, k, v = torch.randn(3, 1, 1, length, HEAD_DIM, dtype=torch.float16)
@@ -45,10 +47,10 @@ for (name, script), colour in zip(SCRIPTS.items(), ("#3a6ea5", "#c1121f"), stric
         memory.append(sum(guarded.view.nbytes for guarded in made) / 1e6)
     moved.plot(LENGTHS, megabytes, "o-", color=colour, label=name)
     allocated.plot(LENGTHS, memory, "o-", color=colour, label=name)
-    rows = [row for row in recorded if row["candidate"] == name]
+    rows = [row for row in recorded.rows if row.candidate == name]
     dram.plot(
-        [int(row["value"]) for row in rows],
-        [(float(row["read_mb"]) + float(row["written_mb"])) / 1e3 for row in rows],
+        [int(row.value) for row in rows],
+        [(row.read + row.written) / 1e3 for row in rows],
         "o-",
         color=colour,
         label=name,
@@ -61,7 +63,7 @@ dram.set_xticks((4096, 8192, 16384))
 dram.text(
     0.03,
     0.70,
-    f"16,384 tokens, 16 heads\nof 128, {machine.split(',')[0]}",
+    f"16,384 tokens, 16 heads\nof 128, {recorded.machine.split(',')[0]}",
     fontsize=8,
     transform=dram.transAxes,
 )

@@ -16,7 +16,7 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 
-from shared import pages
+from shared.measure import tables
 
 TOKENS, WIDTH = 16_384, 2_048
 COLOURS = {
@@ -34,13 +34,13 @@ PANELS = {
 
 figure, axes = plt.subplots(2, 2, figsize=(9.5, 7), layout="constrained", sharex=True, sharey=True)
 for panel, (study, title) in zip(axes.flat, PANELS.items(), strict=True):
-    machine, rows = pages.recorded(pages.results_of(f"flash_attention.{study}")[0])
-    lengths = [int(row["value"]) for row in rows]
+    recorded = tables.read(tables.recorded(f"flash_attention.{study}")[0])
+    lengths = [int(row.value) for row in recorded.rows]
     for name, colour in COLOURS.items():
         causal = 2 if study.startswith("causal") else 1
         speeds = [
-            4 * TOKENS * length * WIDTH / causal / float(row[f"{name}_us"]) / 1e6
-            for length, row in zip(lengths, rows, strict=True)
+            4 * TOKENS * length * WIDTH / causal / row.times[name] / 1e6
+            for length, row in zip(lengths, recorded.rows, strict=True)
         ]
         panel.plot(lengths, speeds, "o-", color=colour, label=name, markersize=4)
     panel.set_title(title, loc="left", fontsize=10)
@@ -54,7 +54,7 @@ for panel in axes[:, 0]:
     panel.set_ylabel("TFLOP/s")
 axes[0, 0].legend(frameon=False, loc="lower right", fontsize=9)
 figure.suptitle(
-    f"{TOKENS:,} tokens of {WIDTH:,} numbers, bfloat16. {machine}",
+    f"{TOKENS:,} tokens of {WIDTH:,} numbers, bfloat16. {recorded.machine}",
     x=0.01,
     ha="left",
     fontweight="bold",

@@ -1,0 +1,1 @@
+"""The command line: arguments to calls, and what a person reads."""

@@ -1,0 +1,1 @@
+"""From failed cases to their cause."""

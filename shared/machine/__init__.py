@@ -1,0 +1,1 @@
+"""The machine: GPU or interpreter, versions, and whether this Python will do."""

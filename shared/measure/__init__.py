@@ -1,0 +1,1 @@
+"""Timings, traffic, tables and figures."""
