@@ -60,7 +60,7 @@ row_wise_sum = Exercise(
             """A 2-D tensor is a long line of elements. The stride says how many of them lie
             between two rows.""",
             "Program `row` wants row `row`: x_ptr is where row 0 begins.",
-            "row_ptr = x_ptr + row * ...",
+            "x_row_ptr = x_ptr + row * ...",
         ), mistakes=[
             Mistake("rows assumed contiguous", "stride_row", "n_cols",
                     says="""rows are taken to be n_cols elements apart: right for a contiguous
@@ -95,7 +95,7 @@ row_wise_sum = Exercise(
             """Lanes past the end of the row still take part in the sum. Give them the number
             that changes no sum.""",
             "tl.load(pointers, mask=..., other=...) puts `other` where the mask is False.",
-            "values = tl.load(row_ptr + cols * ..., mask=..., other=...)",
+            "values = tl.load(x_row_ptr + cols * ..., mask=..., other=...)",
         ), mistakes=[
             Mistake("column stride ignored", " * stride_col", "",
                     says="""neighbours in a row are taken to be neighbours in memory: not so in
@@ -233,7 +233,7 @@ row_wise_max = Exercise(
             """Lanes past the end of the row take part in the maximum. With 0 there, a row of
             negative numbers gets 0.""",
             "The same load as for the sum, with another `other`.",
-            "values = tl.load(row_ptr + cols * stride_col, mask=..., other=...)",
+            "values = tl.load(x_row_ptr + cols * stride_col, mask=..., other=...)",
         ), mistakes=[
             Mistake("padding of 0", '-float("inf")', "0.0",
                     says="""the masked lanes hold 0 and take part in the maximum: every row

@@ -22,7 +22,7 @@ def row_wise_max_kernel(
 ):
     row = tl.program_id(0).to(tl.int64)
     lanes = tl.arange(0, BLOCK_SIZE).to(tl.int64)
-    row_ptr = x_ptr + row * stride_row
+    x_row_ptr = x_ptr + row * stride_row
 
     # TODO 1: one running maximum per lane, (BLOCK_SIZE,) in float32, before anything was seen
     # (1 line: tl.full). Which value does every other value beat?

@@ -26,7 +26,7 @@ def row_wise_sum_kernel(
 
     # TODO 1: where this program's row begins, a pointer (1 line). Rows are stride_row elements
     # apart.
-    row_ptr = ...
+    x_row_ptr = ...
 
     # One running sum per lane; they are added to each other only once, at the end.
     sums = tl.zeros((BLOCK_SIZE,), dtype=tl.float32)

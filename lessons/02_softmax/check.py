@@ -210,9 +210,9 @@ fast_softmax = Exercise(
         Todo(1, hints=(
             """The rows are a column of the tile, the columns a row of it: shapes (ROWS, 1) and
             (1, HEAD) broadcast to (ROWS, HEAD).""",
-            """tl.arange(0, HEAD).to(tl.int64)[None, :] has shape (1, HEAD). x_rows has shape
+            """tl.arange(0, HEAD).to(tl.int64)[None, :] has shape (1, HEAD). x_row_ptrs has shape
             (ROWS, 1) already.""",
-            "head_cols = ..., then head = tl.load(x_rows + head_cols * ...).to(tl.float32)",
+            "head_cols = ..., then head = tl.load(x_row_ptrs + head_cols * ...).to(tl.float32)",
         )),
         Todo(2, hints=(
             "The tail's first column is HEAD. Its block is longer than what is left, as always.",
@@ -237,7 +237,9 @@ fast_softmax = Exercise(
             "row_max = tl.max(head, axis=...)",
         ), mistakes=[
             Mistake("the maximum of the whole tile",
-                    "head, axis=1", "tl.max(head, axis=1), axis=0) + tl.zeros((ROWS,), tl.float32",
+                    "row_max = tl.max(head, axis=1)", """
+                    largest = tl.max(tl.max(head, axis=1), axis=0)
+                    row_max = tl.full((ROWS,), largest, tl.float32)""",
                     says="""all rows of a program share one maximum: a row far below it becomes
                         0 / 0""",
                     look="the axis of the reduction."),
@@ -267,7 +269,7 @@ fast_softmax = Exercise(
         Todo(6, hints=(
             "The tail's numerator is made like the head's. Only then is the denominator complete.",
             "denominator += ..., then tl.store with tail_mask.",
-            "tl.store(out_rows + tail_cols, tail_numerator / denominator[:, ...], mask=...)",
+            "tl.store(out_row_ptrs + tail_cols, tail_numerator / denominator[:, ...], mask=...)",
         ), mistakes=[
             Mistake("the tail is left out of the sum", "tl.sum(tail_numerator, axis=1)", "0.0",
                     says="the sum is the head's alone: rows sum to more than 1",
@@ -276,16 +278,17 @@ fast_softmax = Exercise(
         Todo(7, hints=(
             "The head's part, divided by the complete denominator.",
             "tl.store; every column of the head exists.",
-            "tl.store(out_rows + head_cols, head_numerator / denominator[:, ...])",
+            "tl.store(out_row_ptrs + head_cols, head_numerator / denominator[:, ...])",
         )),
         Todo(8, hints=(
-            "12000 is between 8192 = 2**13 and 16384 = 2**14, and (12000).bit_length() is 14.",
-            "1 << k is 2**k. triton.next_power_of_2(n) rounds up.",
-            """HEAD = 1 << (n_cols.bit_length() - ...)   and   TAIL =
-            triton.next_power_of_2(n_cols - HEAD) if ... else 0""",
+            """12000 is between 8192 and 16384: half of the next power of two. 8192 has to stay
+            8192, so look at the next power of two of n_cols + 1.""",
+            "triton.next_power_of_2(n) rounds up; max(..., 1) where there is no other column.",
+            """HEAD = triton.next_power_of_2(n_cols + ...) // 2   and   TAIL =
+            triton.next_power_of_2(max(n_cols - ..., 1))""",
         ), mistakes=[
             Mistake("the head rounded up",
-                    "HEAD = 1 << (n_cols.bit_length() - 1)",
+                    "HEAD = triton.next_power_of_2(n_cols + 1) // 2",
                     "HEAD = triton.next_power_of_2(n_cols)",
                     says="HEAD is rounded up: the head goes past the end of the row",
                     look="HEAD must not be above n_cols."),

@@ -8,7 +8,7 @@ Two things hold it back elsewhere:
 - A row of 256 is too little work for one program. One program takes several rows, as a 2-D tile.
 
 x (n_rows, n_cols) -> the same shape and dtype.
-New: 2-D blocks made of [:, None] and [None, :], and `if` on a constexpr, decided at compile time.
+New: 2-D blocks made of [:, None] and [None, :], and several rows in one program.
 """
 
 import torch
@@ -23,17 +23,18 @@ MAX_COLS = 65536
 def fast_softmax_kernel(
     x_ptr, out_ptr,
     stride_x_row, stride_x_col, stride_out_row,
-    n_rows, n_cols,
+    n_rows,
+    n_cols: tl.constexpr,  # compiled for it: where there is no tail, none is left in the code
     ROWS: tl.constexpr,  # rows of one program
     HEAD: tl.constexpr,  # the largest power of two that is not above n_cols
-    TAIL: tl.constexpr,  # a block for the other columns; 0 if there are none
+    TAIL: tl.constexpr,  # a block for the other columns
 ):
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     # Past the last row, do the last row again: the same values are written twice, which harms
     # nothing, and no access needs a mask for its rows.
     rows = tl.minimum(rows, n_rows - 1)
-    x_rows = x_ptr + rows[:, None] * stride_x_row
-    out_rows = out_ptr + rows[:, None] * stride_out_row
+    x_row_ptrs = x_ptr + rows[:, None] * stride_x_row
+    out_row_ptrs = out_ptr + rows[:, None] * stride_out_row
 
     # TODO 1: the head's columns, shape (1, HEAD), and the head in float32, shape (ROWS, HEAD)
     # (2 lines). Every column of the head exists.
@@ -42,26 +43,23 @@ def fast_softmax_kernel(
 
     # Both loads are issued before the first reduction: a reduction waits for what it reduces, and
     # the second load would wait with it.
-    if TAIL > 0:
-        # TODO 2: the same for the tail, which begins at column HEAD and needs a mask (4 lines).
-        tail_cols = ...
-        tail_mask = ...
-        tail = ...
+    # TODO 2: the same for the tail, which begins at column HEAD and needs a mask (4 lines).
+    tail_cols = ...
+    tail_mask = ...
+    tail = ...
 
     # TODO 3: the maximum of each row of the head, shape (ROWS,) (1 line: tl.max along axis 1).
     row_max = ...
 
-    if TAIL > 0:
-        # TODO 4: ... and of the tail (1 line: tl.maximum).
-        row_max = ...
+    # TODO 4: ... and of the tail (1 line: tl.maximum).
+    row_max = ...
 
     # TODO 5: the head's numerator, shape (ROWS, HEAD), and the sum of each row (2 lines).
     head_numerator = ...
     denominator = ...
 
-    if TAIL > 0:
-        # TODO 6: the tail's numerator, its share of the sum, and its part of the result (3 lines).
-        denominator = ...
+    # TODO 6: the tail's numerator, its share of the sum, and its part of the result (3 lines).
+    denominator = ...
 
     # TODO 7: store the head's part of the result (1 line).
     ...
@@ -86,23 +84,24 @@ def fast_softmax(x: torch.Tensor) -> torch.Tensor:
         return out
 
     # TODO 8: HEAD, the largest power of two that is not above n_cols, and TAIL, a power of two that
-    # holds the other columns, or 0 (2 lines: triton.next_power_of_2, int.bit_length).
+    # holds the other columns, 1 if there are none (2 lines: triton.next_power_of_2).
     HEAD = ...
     TAIL = ...
 
-    # A program has at least 1024 elements, so short rows share one. Long rows are spread over
-    # warps: 1024 elements each where there is a tail to keep as well, 2048 where there is none
-    # (measured).
-    ROWS = max(1, 1024 // (2 * HEAD if TAIL else HEAD))
-    num_warps = min(max(HEAD // (1024 if TAIL else 2048), 1), 32)
+    ROWS = max(1024 // HEAD, 1)  # short rows share a program
     fast_softmax_kernel[(triton.cdiv(n_rows, ROWS),)](
         x, out,
         x.stride(0), x.stride(1), out.stride(0),
         n_rows, n_cols,
         ROWS=ROWS, HEAD=HEAD, TAIL=TAIL,
-        num_warps=num_warps,
+        num_warps=warps_for(ROWS * (HEAD + TAIL)),
     )
     return out
+
+
+def warps_for(n_elements: int) -> int:
+    """One warp for every 1,024 elements that a program holds (lesson 02), a power of two."""
+    return min(max(triton.next_power_of_2(n_elements // 1024 + 1) // 2, 1), 32)
 
 
 if __name__ == "__main__":  # the same as ./run.sh with this file's name

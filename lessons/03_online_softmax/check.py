@@ -73,7 +73,7 @@ online_softmax = Exercise(
             of nothing.""",
             """float("inf") is infinity. Write 0.0 and not 0: a loop keeps the type that a
             variable starts with.""",
-            "m = -float(...)   and   d = ...",
+            "m = -float(...)   and   denominator = ...",
         ), mistakes=[
             Mistake("the maximum starts at 0", '-float("inf")', "0.0",
                     says="""the running maximum starts at 0: in a row of very negative numbers
@@ -84,14 +84,15 @@ online_softmax = Exercise(
                         come out as 0 / 0""",
                     look="m before anything was seen: only -inf is beaten by everything."),
             Mistake("the sum starts at 1",
-                    '-float("inf")\n    d = 0',
-                    '0.0 - float("inf")\n    d = float("inf") if n_cols < 0 else 1',
+                    '-float("inf")\n    denominator = 0',
+                    '0.0 - float("inf")\n    denominator = float("inf") if n_cols < 0 else 1',
                     also=[
-                        ("d = d * tl.exp(m - safe_m)",
-                         "d = tl.where(start == 0, 1.0, d * tl.exp(m - safe_m))"),
+                        ("denominator = denominator * tl.exp(m - safe_m)", """
+                            carried = denominator * tl.exp(m - safe_m)
+                            denominator = tl.where(start == 0, 1.0, carried)"""),
                     ],
-                    says="d starts at 1, as if one element had been seen",
-                    look="d before anything was seen."),
+                    says="the denominator starts at 1, as if one element had been seen",
+                    look="the denominator before anything was seen."),
         ]),
         Todo(2, hints=(
             "Two things compete: the maximum so far, and the block's.",
@@ -110,12 +111,12 @@ online_softmax = Exercise(
                     look="tl.max(x, axis=0)."),
         ]),
         Todo(3, hints=(
-            """d holds the sum of exp(x - m) with the old m. exp(x - m_new) = exp(x - m) * exp(m
-            - m_new), so one factor corrects all of it. The block's own sum is measured against
-            the new maximum from the start.""",
+            """The denominator is the sum of exp(x - m) with the old m. exp(x - m_new) = exp(x -
+            m) * exp(m - m_new), so one factor corrects all of it. The block's own sum is
+            measured against the new maximum from the start.""",
             """tl.exp(m - safe_m) is the factor; tl.sum(tl.exp(x - safe_m), axis=0) is the
             block's sum.""",
-            "d = d * tl.exp(m - ...) + tl.sum(tl.exp(x - ...), axis=0)",
+            "denominator = denominator * tl.exp(m - ...) + tl.sum(tl.exp(x - ...), axis=0)",
         ), mistakes=[
             Mistake("the old sum is not corrected", "* tl.exp(m - safe_m) ", "",
                     says="""the old sum is kept as it is when the maximum grows, though it was
@@ -123,15 +124,15 @@ online_softmax = Exercise(
                         wrong where values ascend""",
                     look="the factor exp(m_old - m_new)."),
             Mistake("the correction is upside down",
-                    "d = d * tl.exp(m - safe_m)",
-                    'd = d * tl.where(m == -float("inf"), 0.0, tl.exp(safe_m - m))',
+                    "denominator = denominator * tl.exp(m - safe_m)",
+                    'd = denominator * tl.where(m == -float("inf"), 0.0, tl.exp(safe_m - m))',
                     says="""the old sum is multiplied by exp(m_new - m_old): it grows with each
                         new maximum, and it must shrink""",
                     look="the sign in the exponent."),
             Mistake("the new block is corrected too",
-                    "d = d * tl.exp(m - safe_m) + tl.sum(tl.exp(x - safe_m), axis=0)", """
+                    "denominator = denominator * tl.exp(m - safe_m) + tl.sum", """
                     grown = tl.where(m == -float("inf"), 0.0, m - safe_m)
-                    d = (d + tl.sum(tl.exp(x - safe_m), axis=0)) * tl.exp(grown)""",
+                    denominator = denominator * tl.exp(grown) + tl.exp(grown) * tl.sum""",
                     says="""the correction is applied to the new block's sum too, which is
                         measured against the new maximum already""",
                     look="what the factor multiplies."),
@@ -144,19 +145,19 @@ online_softmax = Exercise(
                     look="safe_m, which was given."),
         ]),
         Todo(4, hints=(
-            """Now m and d are those of the whole row, so this is softmax as in lesson 02. scale
-            is 1 / d.""",
-            "tl.store(out_row + cols, values, mask=...).",
-            "tl.store(out_row + cols, tl.exp(x - ...) * ..., mask=cols < n_cols)",
+            """Now m and the denominator are those of the whole row, so this is softmax as in
+            lesson 02. scale is 1 / denominator.""",
+            "tl.store(out_row_ptr + cols, values, mask=...).",
+            "tl.store(out_row_ptr + cols, tl.exp(x - ...) * ..., mask=cols < n_cols)",
         ), mistakes=[
             Mistake("divided by the maximum's exp", " * scale", "",
-                    says="the numerator is stored without dividing by d",
+                    says="the numerator is stored without dividing by the denominator",
                     look="what is stored."),
             Mistake("the maximum is not subtracted in the second pass",
-                    "tl.store(out_row + cols, tl.exp(x - m) * scale, mask=cols < n_cols)",
-                    "tl.store(out_row + cols, tl.exp(x) * scale, mask=cols < n_cols)",
-                    says="""the second pass stores exp(x) / d, and d was measured against the
-                        maximum""",
+                    "tl.store(out_row_ptr + cols, tl.exp(x - m) * scale, mask=cols < n_cols)",
+                    "tl.store(out_row_ptr + cols, tl.exp(x) * scale, mask=cols < n_cols)",
+                    says="""the second pass stores exp(x) / denominator, and the denominator was
+                        measured against the maximum""",
                     look="the exponent."),
             Mistake("no mask on the store", ", mask=cols < n_cols", "",
                     says="""the store of the last block has no mask: it writes into the next
@@ -182,33 +183,35 @@ online_softmax = Exercise(
         Todo(6, hints=(
             "The first pass of online_softmax with one block only: nothing old to correct.",
             "tl.max, the same tl.where as in online_softmax_kernel, tl.sum of tl.exp.",
-            "m = tl.max(x, axis=0), then safe_m, then d = tl.sum(tl.exp(x - ...), axis=0)",
+            """m = tl.max(x, axis=0), then safe_m, then denominator = tl.sum(tl.exp(x - ...),
+            axis=0)""",
         ), mistakes=[
             Mistake("a chunk's sum against 0", " - safe_m", "",
-                    says="""the chunk's d is the sum of exp(x): it overflows, and it does not
-                        fit the chunk's m""",
-                    look="what d is measured against."),
+                    says="""the chunk's denominator is the sum of exp(x): it overflows, and it
+                        does not fit the chunk's m""",
+                    look="what the denominator is measured against."),
             Mistake("-inf minus -inf in a chunk", 'tl.where(m == -float("inf"), 0.0, m)', "m",
                     says="""a chunk of -inf gives (-inf) - (-inf), which is NaN, and spreads
                         over its row""",
-                    look="what a chunk of -inf must come to: m = -inf and d = 0."),
+                    look="what a chunk of -inf must come to: m = -inf and denominator = 0."),
         ]),
         Todo(7, hints=(
-            """The row's maximum is the largest of the chunks' maxima. Each chunk's d shrinks by
-            exp(m_chunk - m_row) before it is added.""",
-            "m and d are blocks, one lane a chunk: tl.max(m, axis=0), tl.sum(d * factor, axis=0).",
-            """row_d = tl.sum(d * tl.exp(m - ...), axis=0), with the same guard against -inf as
-            before.""",
+            """The row's maximum is the largest of the chunks' maxima. Each chunk's denominator
+            shrinks by exp(m_chunk - m_row) before it is added.""",
+            """m and the denominator are blocks, one lane a chunk: tl.max(m, axis=0),
+            tl.sum(denominator * factor, axis=0).""",
+            """row_denominator = tl.sum(denominator * tl.exp(m - ...), axis=0), with the same
+            guard against -inf as before.""",
         ), mistakes=[
             Mistake("partial sums added as they are", " * tl.exp(m - safe_m)", "",
                     says="""the chunks' sums are added without exp(m_chunk - m_row): each was
                         measured against its own maximum. Right only where all chunks have the
                         same maximum""",
-                    look="the factor that brings a chunk's d to the row's maximum."),
+                    look="the factor that brings a chunk's denominator to the row's maximum."),
             Mistake("the merge upside down",
-                    "row_d = tl.sum(d * tl.exp(m - safe_m), axis=0)", """
-                    corrected = tl.where(m == -float("inf"), 0.0, d * tl.exp(safe_m - m))
-                    row_d = tl.sum(corrected, axis=0)""",
+                    "row_denominator = tl.sum(denominator * tl.exp(m - safe_m), axis=0)", """
+                    corrected = tl.where(m == -float("inf"), 0.0, denominator * tl.exp(safe_m - m))
+                    row_denominator = tl.sum(corrected, axis=0)""",
                     says="""the chunks' sums are multiplied by exp(m_row - m_chunk): small
                         chunks grow, and they must shrink""",
                     look="the sign in the exponent."),
@@ -218,13 +221,14 @@ online_softmax = Exercise(
             Mistake("unused chunks count",
                     'chunks, mask=mask, other=-float("inf")', "chunks, mask=mask, other=0.0",
                     says="lanes past n_chunks hold m = 0 and take part in the row's maximum",
-                    look="what an unused slot must hold: m = -inf and d = 0."),
+                    look="what an unused slot must hold: m = -inf and denominator = 0."),
             Mistake("-inf minus -inf in the merge",
                     'tl.where(row_m == -float("inf"), 0.0, row_m)', "row_m",
                     also=[
-                        ("row_d = tl.sum(d * tl.exp(m - safe_m), axis=0)", """
+                        ("row_denominator = tl.sum(denominator * tl.exp(m - safe_m), axis=0)", """
                             empty = tl.where(m == -float("inf"), m - m, 0.0)
-                            row_d = tl.sum(d * tl.exp(m - safe_m) + empty, axis=0)"""),
+                            corrected = denominator * tl.exp(m - safe_m) + empty
+                            row_denominator = tl.sum(corrected, axis=0)"""),
                     ],
                     says="an empty slot gives (-inf) - (-inf), which is NaN",
                     look="safe_m."),
@@ -247,25 +251,27 @@ online_softmax = Exercise(
         Mistake("no other in online_softmax",
                 'other=-float("inf"), eviction_policy="evict_last"', 'eviction_policy="evict_last"',
                 says="""the masked lanes of the last block were given no value, and they take
-                    part in m and d""",
+                    part in m and the denominator""",
                 look="`other` of the load, which was given."),
         Mistake("padding of 0 in online_softmax",
                 'other=-float("inf"), eviction_policy="evict_last"',
                 'other=0.0, eviction_policy="evict_last"',
-                says="the masked lanes of the last block hold 0 and take part in m and d",
+                says="""the masked lanes of the last block hold 0 and take part in m and the
+                    denominator""",
                 look="`other` of the load, which was given."),
         Mistake("padding of 0 in the chunks",
                 ', mask=cols < n_cols, other=-float("inf")', ", mask=cols < n_cols, other=0.0",
-                says="the masked lanes of the last chunk hold 0 and take part in its m and d",
+                says="""the masked lanes of the last chunk hold 0 and take part in its m and
+                    denominator""",
                 look="`other` of the load, which was given."),
         Mistake("no other in the chunks",
                 ', mask=cols < n_cols, other=-float("inf")', ", mask=cols < n_cols",
                 says="""the masked lanes of the last chunk were given no value, and they take
-                    part in its m and d""",
+                    part in its m and denominator""",
                 look="`other` of the load, which was given."),
         Mistake("one launch in place of three",
-                "tl.store(d_ptr + pid, d)", """
-                tl.store(d_ptr + pid, d)
+                "tl.store(denominator_ptr + pid, denominator)", """
+                tl.store(denominator_ptr + pid, denominator)
                 if pid % n_chunks == n_chunks - 1:
                     for k in range(0, n_chunks):
                         tl.load(m_ptr + row * n_chunks + k)""",

@@ -202,27 +202,25 @@ matmul = Exercise(
         Todo(7, hints=(
             "c has M rows and N columns; a tile that is not full needs a program too.",
             "triton.cdiv(n, block) divides and rounds up.",
-            'grid = (triton.cdiv(N, tile["BLOCK_N"]), ...)',
+            'grid = (triton.cdiv(M, tile["BLOCK_M"]) * ...,)',
         ), mistakes=[
             Mistake("the grid rounded down",
-                    'grid = (triton.cdiv(N, tile["BLOCK_N"]), triton.cdiv(M, tile["BLOCK_M"]))',
-                    'grid = (max(N // tile["BLOCK_N"], 1), max(M // tile["BLOCK_M"], 1))',
-                    says="""the tiles at the right and at the bottom, which are not full, have
-                        no program""",
+                    'triton.cdiv(M, tile["BLOCK_M"]) * triton.cdiv(N, tile["BLOCK_N"])',
+                    'max(M // tile["BLOCK_M"], 1) * max(N // tile["BLOCK_N"], 1)',
+                    says="""tiles that are not full are not counted, so the last tiles have no
+                        program""",
                     look="triton.cdiv rounds up."),
-            Mistake("the grid's axes exchanged",
-                    'grid = (triton.cdiv(N, tile["BLOCK_N"]), triton.cdiv(M, tile["BLOCK_M"]))',
-                    'grid = (triton.cdiv(M, tile["BLOCK_M"]), triton.cdiv(N, tile["BLOCK_N"]))',
-                    says="""the grid has the tiles along M on axis 0, and the kernel takes its
-                        column from axis 0""",
-                    look="tl.program_id(0) is tile_n."),
+            Mistake("a grid with two axes",
+                    ' * triton.cdiv(N, tile["BLOCK_N"]),', ', triton.cdiv(N, tile["BLOCK_N"])',
+                    says="""the grid has two axes, and the kernel finds its tile from axis 0
+                        alone: the first tiles are computed many times, the others never""",
+                    look="the grid: a tuple of one number."),
         ]),
     ],
     given=[
-        Mistake("32-bit offsets", "(1).to(tl.int64)", "(1)",
-                also=[("(0).to(tl.int64)", "(0)")],
+        Mistake("32-bit offsets", "(0).to(tl.int64)", "(0)",
                 says="a row's number times its stride passes 2**31 and wraps around in 32 bits",
-                look="the program ids, which were given in 64 bits."),
+                look="the program id, which was given in 64 bits."),
         Mistake("K rounded down",
                 "range(0, K, BLOCK_K)", "range(0, K // BLOCK_K * BLOCK_K, BLOCK_K)",
                 says="the loop stops before the last block along K, which is not full",

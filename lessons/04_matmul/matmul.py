@@ -27,8 +27,12 @@ def matmul_kernel(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
     INPUT_PRECISION: tl.constexpr,
 ):
-    tile_m = tl.program_id(1).to(tl.int64)
-    tile_n = tl.program_id(0).to(tl.int64)
+    # All tiles are on axis 0 of the grid, a row of tiles after the other: the other axes end at
+    # 65,535, and M may be larger than so many tiles.
+    pid = tl.program_id(0).to(tl.int64)
+    tiles_n = tl.cdiv(N, BLOCK_N)
+    tile_m = pid // tiles_n
+    tile_n = pid % tiles_n
 
     # TODO 1: the rows of c that this tile covers, shape (BLOCK_M,), and its columns, shape
     # (BLOCK_N,) (2 lines: tl.arange).
@@ -71,7 +75,7 @@ def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     TypeError if a is not one of DTYPES or b has another dtype.
     """
     if a.dim() != 2 or b.dim() != 2:
-        raise ValueError(f"a and b must be 2-D, they have shapes {[*a.shape]} and {[*b.shape]}")
+        raise ValueError(f"a and b must be 2-D, have shapes {tuple(a.shape)}, {tuple(b.shape)}")
     if a.shape[1] != b.shape[0]:
         raise ValueError(f"a has {a.shape[1]} columns and b has {b.shape[0]} rows: must be equal")
     if a.dtype not in DTYPES:
@@ -88,8 +92,8 @@ def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return c
 
     tile = tile_for(a)
-    # TODO 7: one program for each tile of c: the tiles along N on axis 0 of the grid, those along M
-    # on axis 1 (1 line: triton.cdiv, tile["BLOCK_M"], tile["BLOCK_N"]).
+    # TODO 7: one program for each tile of c, a tuple of one number
+    # (1 line: triton.cdiv, tile["BLOCK_M"], tile["BLOCK_N"]).
     grid = ...
 
     matmul_kernel[grid](

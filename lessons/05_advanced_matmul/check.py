@@ -48,7 +48,7 @@ def in_groups(group_m):
             {"a_desc": a_desc, "b_desc": b_desc, **transposed, **chosen.kwargs}
         )
         script.advanced_matmul_kernel.fn[(-(-M // 128) * -(-N // 256),)](
-            a_desc, b_desc, None, c, M, N, K, 0, c.stride(0),
+            a_desc, b_desc, None, c, M, N, K, 0, 0, c.stride(0),
             **transposed, HAS_BIAS=False, INPUT_PRECISION="tf32", **chosen.all_kwargs(),
         )
         return c

@@ -181,9 +181,6 @@ fused_activation = Exercise(
 
 TANH_LAST = "y = x * tl.sigmoid(2.0 * u)"
 TANH_U = "u = 0.7978845608028654 * (x + 0.044715 * x * x * x)"
-EXACT_LAST = "y = 0.5 * x * (1.0 + erf(x * 0.7071067811865476))"
-CHOICE = "y = exact(x) if EXACT else with_tanh(x)"
-
 approx_activation = Exercise(
     script="approx_activation.py",
     functions=[
@@ -236,8 +233,8 @@ approx_activation = Exercise(
         Todo(1, hints=(
             """Half of x, times 1 plus erf of x over the root of 2. Division is slow, so
             multiply by 1 / sqrt(2).""",
-            "erf(block) is defined above; tl.erf(block) does as well.",
-            "y = 0.5 * x * (1.0 + erf(x * ...))",
+            "erf_of(block) is defined above; tl.erf(block) does as well.",
+            "y = 0.5 * x * (1.0 + erf_of(x * ...))",
         ), mistakes=[
             Mistake("erf without 1 / sqrt(2)", " * 0.7071067811865476", "",
                     says="erf is taken of x; GELU takes it of x / sqrt(2)",
@@ -245,14 +242,12 @@ approx_activation = Exercise(
             Mistake("exact without 1/2", "0.5 * ", "",
                     says="the factor 1/2 is missing: the exact GELU comes out twice as large",
                     look="x / 2."),
-            Mistake("exact without x",
-                    "y = 0.5 * x * (1.0 + erf(x * 0.7071067811865476))",
-                    "y = 0.5 * (1.0 + erf(x * 0.7071067811865476))",
+            Mistake("exact without x", "0.5 * x", "0.5",
                     says="this is the share of x that passes; GELU is x times that",
                     look="the factor x."),
-            Mistake("tanh for exact", "= exact", "= with_tanh",
+            Mistake("tanh for exact", "= gelu_exact_of", "= gelu_tanh_of",
                     says="gelu_exact gives the tanh formula, which is off by up to 0.0005",
-                    look="the formula in exact(x): erf, not tanh."),
+                    look="the formula in gelu_exact_of(x): erf, not tanh."),
         ]),
         Todo(2, hints=(
             "x³ is x * x * x.",
@@ -283,10 +278,10 @@ approx_activation = Exercise(
             "tl.sigmoid(block).",
             "y = x * tl.sigmoid(...)",
         ), mistakes=[
-            Mistake("exact for tanh", "else with_tanh", "else exact",
+            Mistake("exact for tanh", "else gelu_tanh_of", "else gelu_exact_of",
                     says="""gelu_tanh gives the exact formula. It is off by up to 0.0005 from
                         what a model that was trained with tanh computes""",
-                    look="the formula in with_tanh(x)."),
+                    look="the formula in gelu_tanh_of(x)."),
             Mistake("tanh through exp",
                     "y = x * tl.sigmoid(2.0 * u)",
                     "y = 0.5 * x * (1.0 + (tl.exp(2.0 * u) - 1.0) / (tl.exp(2.0 * u) + 1.0))",
@@ -319,13 +314,14 @@ approx_activation = Exercise(
                     look="the sum before GELU."),
             Mistake("residual and bias after GELU", "x = x +", "after =",
                     also=[
-                        ("y = exact(x) if EXACT else with_tanh(x)",
-                         "y = (exact(x) if EXACT else with_tanh(x)) + (after if FUSED else 0.0)"),
+                        ("gelu_tanh_of(x)\n\n", "gelu_tanh_of(x) + (after if FUSED else 0.0)\n\n"),
                     ],
                     says="residual and bias are added after GELU; they belong inside",
                     look="the order: first the sum, then GELU."),
             Mistake("residual after GELU", "residual + ", "",
-                    also=[("with_tanh(x) ", "with_tanh(x) + (residual if FUSED else 0.0) ")],
+                    also=[
+                        ("gelu_tanh_of(x)\n\n", "gelu_tanh_of(x) + (residual if FUSED else 0)\n\n"),
+                    ],
                     says="the residual is added after GELU; it belongs inside",
                     look="the order: first the sum, then GELU."),
             Mistake("a contiguous bias taken for granted", " * stride_bias", "",

@@ -57,7 +57,7 @@ def fused_activation(
         raise TypeError(f"x is {x.dtype}, it must be one of {DTYPES}")
     for name, other in (("gate", gate), ("residual", residual)):
         if other.shape != x.shape:
-            raise ValueError(f"{name} has shape {[*other.shape]} and x {[*x.shape]}: must be equal")
+            raise ValueError(f"{name} has shape {tuple(other.shape)}, it must be {tuple(x.shape)}")
         if other.dtype != x.dtype:
             raise TypeError(f"{name} is {other.dtype} and x is {x.dtype}: must be equal")
         if other.device != x.device:

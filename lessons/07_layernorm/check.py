@@ -81,7 +81,7 @@ layernorm = Exercise(
                         (0 - mean)² is not 0""",
                     look="what `tail` holds where mask is false."),
             Mistake("padding in the variance, in one block",
-                    "tl.where(mask, tail - mean, 0.0)", "tail - mean",
+                    "mask, tail", "mask | (n_cols > HEAD), tail",
                     also=[("triton.next_power_of_2(max(n_cols - HEAD, 1))", "HEAD")],
                     says="""lanes past n_cols count in the variance of a row in one block: a
                         masked lane holds 0, and (0 - mean)² is not 0""",
@@ -198,8 +198,8 @@ layernorm = Exercise(
         ]),
         Todo(8, hints=(
             "Centre, scale, weight, bias: as for the short row.",
-            "tl.store(out_row + cols, ..., mask=mask).",
-            "tl.store(out_row + cols, (x - ...) * rstd * weight + ..., mask=mask)",
+            "tl.store(out_row_ptr + cols, ..., mask=mask).",
+            "tl.store(out_row_ptr + cols, (x - ...) * rstd * weight + ..., mask=mask)",
         ), mistakes=[
             Mistake("a long row not centred", "(x - mean)", "x",
                     says="""in a long row the mean is subtracted for the variance only, not in
@@ -207,13 +207,14 @@ layernorm = Exercise(
                     look="x - mean."),
         ]),
         Todo(9, hints=(
-            "For 12,000, the next power of two is 16,384, and half of it is 8,192.",
-            "triton.next_power_of_2(n) rounds up; max(..., 1) for a row of one column.",
-            """HEAD = max(triton.next_power_of_2(n_cols) // ..., 1)   and   TAIL =
+            """For 12,000, the next power of two is 16,384, and half of it is 8,192. 8,192 itself
+            has to stay 8,192: look at the next power of two of n_cols + 1.""",
+            "triton.next_power_of_2(n) rounds up; max(..., 1) where there is no other column.",
+            """HEAD = triton.next_power_of_2(n_cols + ...) // 2   and   TAIL =
             triton.next_power_of_2(max(n_cols - ..., 1))""",
         ), mistakes=[
             Mistake("the head of one row rounded up",
-                    "HEAD = max(triton.next_power_of_2(n_cols) // 2, 1)",
+                    "HEAD = triton.next_power_of_2(n_cols + 1) // 2",
                     "HEAD = triton.next_power_of_2(n_cols)",
                     says="""HEAD is rounded up: the head, which has no mask, goes past the end
                         of the row""",
@@ -282,6 +283,8 @@ fused_layernorm_linear_gelu = Exercise(
                 Case((3, 4, 5), refuses="weight", misfit="of another dtype", why="two dtypes"),
                 Case((300, 520, 333), "bfloat16", gpu_only=True, why="bfloat16"),
                 Case((1000, 1111, 4096), gpu_only=True, why="a long sum in float32, or in TF32"),
+                Case((8_388_616, 16, 16), "float16", gpu_only=True,
+                     why="65,537 tiles along M: the second axis of a grid ends at 65,535"),
             ),
             traffic=lambda x, weight: Traffic(
                 reads=x.nbytes + weight.nbytes,

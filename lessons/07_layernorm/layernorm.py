@@ -11,7 +11,6 @@ import triton
 import triton.language as tl
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
-MAX_COLS = 65536
 MAX_COLS_IN_REGISTERS = 16384  # a longer row is read again, which the L2 cache makes cheap
 
 
@@ -33,9 +32,9 @@ def layernorm_kernel(
     mask = tail_cols < n_cols  # of the tail; every column of the head exists
 
     # Both loads before the first reduction: it waits for what it reduces, and so would the second.
-    x_rows = x_ptr + rows * stride_x_row
-    head = tl.load(x_rows + head_cols * stride_x_col).to(tl.float32)
-    tail = tl.load(x_rows + tail_cols * stride_x_col, mask=mask, other=0.0).to(tl.float32)
+    x_row_ptrs = x_ptr + rows * stride_x_row
+    head = tl.load(x_row_ptrs + head_cols * stride_x_col).to(tl.float32)
+    tail = tl.load(x_row_ptrs + tail_cols * stride_x_col, mask=mask, other=0.0).to(tl.float32)
 
     # TODO 1: the mean of each row, shape (ROWS, 1) (2 lines: tl.sum(..., axis=1, keep_dims=True)).
     # How many of the lanes are real?
@@ -71,8 +70,8 @@ def long_layernorm_kernel(
 ):
     row = tl.program_id(0).to(tl.int64)
     lanes = tl.arange(0, BLOCK_SIZE).to(tl.int64)
-    x_row = x_ptr + row * stride_x_row
-    out_row = out_ptr + row * stride_out_row
+    x_row_ptr = x_ptr + row * stride_x_row
+    out_row_ptr = out_ptr + row * stride_out_row
 
     # TODO 6: the mean of the row, a scalar, from one sum for each lane (6 lines: a loop as in
     # lesson 03, then tl.sum). The row is read again: load it with eviction_policy="evict_last", so
@@ -82,7 +81,7 @@ def long_layernorm_kernel(
     squares = tl.zeros((BLOCK_SIZE,), dtype=tl.float32)
     for start in range(0, n_cols, BLOCK_SIZE):
         cols = start + lanes
-        x_ptrs = x_row + cols * stride_x_col
+        x_ptrs = x_row_ptr + cols * stride_x_col
         x = tl.load(x_ptrs, mask=cols < n_cols, other=0.0, eviction_policy="evict_last")
         # TODO 7: add the squares of x minus the mean, lane by lane (2 lines). Which lanes count?
         squares = ...
@@ -91,7 +90,7 @@ def long_layernorm_kernel(
     for start in range(0, n_cols, BLOCK_SIZE):
         cols = start + lanes
         mask = cols < n_cols
-        x_ptrs = x_row + cols * stride_x_col
+        x_ptrs = x_row_ptr + cols * stride_x_col
         x = tl.load(x_ptrs, mask=mask, other=0.0, eviction_policy="evict_first").to(tl.float32)
         weight = tl.load(weight_ptr + cols * stride_weight, mask=mask, other=0.0).to(tl.float32)
         bias = tl.load(bias_ptr + cols * stride_bias, mask=mask, other=0.0).to(tl.float32)
@@ -107,19 +106,17 @@ def layernorm(
     The variance is the mean of the squares (n_cols, not n_cols - 1). Everything is computed in
     float32 and rounded once, to x's dtype.
 
-    Raises ValueError if x is not 2-D or has more than 65,536 columns, or if weight or bias does not
-    fit; TypeError if x is not one of DTYPES or weight or bias has another dtype.
+    Raises ValueError if x is not 2-D or weight or bias does not fit, TypeError if x is not one of
+    DTYPES or weight or bias has another dtype.
     """
     if x.dim() != 2:
-        raise ValueError(f"x must be 2-D, it has shape {[*x.shape]}")
+        raise ValueError(f"x must be 2-D, it has shape {tuple(x.shape)}")
     if x.dtype not in DTYPES:
         raise TypeError(f"x is {x.dtype}, it must be one of {DTYPES}")
     n_rows, n_cols = x.shape
-    if n_cols > MAX_COLS:
-        raise ValueError(f"x has {n_cols} columns, at most {MAX_COLS} are supported")
     for name, vector in (("weight", weight), ("bias", bias)):
         if vector.shape != (n_cols,):
-            raise ValueError(f"{name} has shape {[*vector.shape]}, it must be [{n_cols}]")
+            raise ValueError(f"{name} has shape {tuple(vector.shape)}, it must be {(n_cols,)}")
         if vector.dtype != x.dtype:
             raise TypeError(f"{name} is {vector.dtype} and x is {x.dtype}: must be equal")
         if vector.device != x.device:
@@ -131,15 +128,16 @@ def layernorm(
 
     tensors = (x, weight, bias, out)
     strides = (x.stride(0), x.stride(1), weight.stride(0), bias.stride(0), out.stride(0))
-    if n_cols > MAX_COLS_IN_REGISTERS:
+    if n_cols > MAX_COLS_IN_REGISTERS:  # a whole multiprocessor for each row, in four steps
+        BLOCK_SIZE = min(triton.next_power_of_2(n_cols) // 4, 32768)
         long_layernorm_kernel[(n_rows,)](
-            *tensors, *strides, eps, n_cols, BLOCK_SIZE=8192, num_warps=32
+            *tensors, *strides, eps, n_cols, BLOCK_SIZE=BLOCK_SIZE, num_warps=32
         )
         return out
 
-    # TODO 9: HEAD, the largest power of two below n_cols (1 if there is none), and TAIL, a power of
-    # two that holds the other columns (2 lines: triton.next_power_of_2). 12,000 columns are 8,192
-    # and 3,808 in a block of 4,096; one block would be 16,384.
+    # TODO 9: HEAD, the largest power of two that is not above n_cols, and TAIL, a power of two that
+    # holds the other columns, 1 if there are none (2 lines: triton.next_power_of_2). 12,000 columns
+    # are 8,192 and 3,808 in a block of 4,096; one block would be 16,384.
     HEAD = ...
     TAIL = ...
 
@@ -147,9 +145,14 @@ def layernorm(
     layernorm_kernel[(triton.cdiv(n_rows, ROWS),)](
         *tensors, *strides, n_rows, eps, n_cols,
         ROWS=ROWS, HEAD=HEAD, TAIL=TAIL,
-        num_warps=max(ROWS * HEAD // 1024, 1),
+        num_warps=warps_for(ROWS * (HEAD + TAIL)),
     )
     return out
+
+
+def warps_for(n_elements: int) -> int:
+    """One warp for every 1,024 elements that a program holds (lesson 02), a power of two."""
+    return min(max(triton.next_power_of_2(n_elements // 1024 + 1) // 2, 1), 32)
 
 
 if __name__ == "__main__":  # the same as ./run.sh with this file's name

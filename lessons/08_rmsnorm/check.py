@@ -41,8 +41,8 @@ rmsnorm = Exercise(
             """The head always exists, the tail's block is longer than what is left. A lane that
             holds 0 adds nothing to a sum of squares.""",
             "tl.load(pointers, mask=mask, other=0.0).to(tl.float32).",
-            """head = tl.load(x_rows + head_cols * ...).to(...)   and   tail = tl.load(x_rows +
-            tail_cols * ..., mask=..., other=...).to(...)""",
+            """head = tl.load(x_row_ptrs + head_cols * ...).to(...)   and   tail =
+            tl.load(x_row_ptrs + tail_cols * ..., mask=..., other=...).to(...)""",
         ), mistakes=[
             Mistake("no other in the tail", ", other=0.0", "",
                     says="""the masked lanes of the tail were given no value, and their squares
@@ -133,8 +133,23 @@ rmsnorm = Exercise(
         ]),
         Todo(4, hints=(
             "The row over its root mean square, times the weight of each column.",
+            "The weight lies at weight_ptr + tail_cols * stride_weight, and needs the mask too.",
+            """weight = tl.load(weight_ptr + tail_cols * ..., mask=mask,
+            other=0.0).to(tl.float32), then tl.store(out_row_ptrs + tail_cols, ..., mask=mask)""",
+        ), mistakes=[
+            Mistake("no mask on the tail's store", "* weight, mask=mask", "* weight",
+                    says="""the store of the tail has no mask: it writes on into the next row,
+                        and past the end of out""",
+                    look="the mask of the store."),
+            Mistake("the head's weight for the tail",
+                    "weight_ptr + tail_cols", "weight_ptr + (tail_cols - HEAD)",
+                    says="the tail is scaled with the weights of the first columns",
+                    look="tail_cols."),
+        ]),
+        Todo(5, hints=(
+            "As for the tail, without the mask.",
             "The weight lies at weight_ptr + head_cols * stride_weight; convert it to float32.",
-            """weight = tl.load(weight_ptr + ...).to(tl.float32)   and   tl.store(out_rows +
+            """weight = tl.load(weight_ptr + ...).to(tl.float32)   and   tl.store(out_row_ptrs +
             head_cols, head * ... * ...)""",
         ), mistakes=[
             Mistake("no weight", " * weight", "",
@@ -150,21 +165,6 @@ rmsnorm = Exercise(
                     says="the weight is read without its stride",
                     look="stride_weight."),
         ]),
-        Todo(5, hints=(
-            "As for the head, with the mask.",
-            "tl.load and tl.store, both with mask=mask.",
-            """weight = tl.load(weight_ptr + tail_cols * ..., mask=mask,
-            other=0.0).to(tl.float32), then tl.store(out_rows + tail_cols, ..., mask=mask)""",
-        ), mistakes=[
-            Mistake("no mask on the tail's store", "* weight, mask=mask", "* weight",
-                    says="""the store of the tail has no mask: it writes on into the next row,
-                        and past the end of out""",
-                    look="the mask of the store."),
-            Mistake("the head's weight for the tail",
-                    "weight_ptr + tail_cols", "weight_ptr + (tail_cols - HEAD)",
-                    says="the tail is scaled with the weights of the first columns",
-                    look="tail_cols."),
-        ]),
         Todo(6, hints=(
             "One sum for each lane. The row will be read again: ask the cache to keep it.",
             'tl.load(x_ptrs, mask=cols < n_cols, other=0.0, eviction_policy="evict_last").',
@@ -176,8 +176,8 @@ rmsnorm = Exercise(
         ]),
         Todo(7, hints=(
             "As for a short row.",
-            "tl.store(out_row + cols, ..., mask=mask).",
-            "tl.store(out_row + cols, x * ... * weight, mask=...)",
+            "tl.store(out_row_ptr + cols, ..., mask=mask).",
+            "tl.store(out_row_ptr + cols, x * ... * weight, mask=...)",
         ), mistakes=[
             Mistake("a long row without its weight", " * weight", "",
                     says="the weight is missing in long rows",

@@ -77,11 +77,11 @@ fused_residual_rmsnorm = Exercise(
             """Both tensors have the same shape, and strides of their own. Convert each to
             float32, then add.""",
             "head += tl.load(...).to(tl.float32) adds a second load to the first.",
-            """head = tl.load(x_rows + head_cols * ...).to(tl.float32)   and   head +=
-            tl.load(residual_rows + head_cols * ...).to(...)""",
+            """head = tl.load(x_row_ptrs + head_cols * ...).to(tl.float32)   and   head +=
+            tl.load(residual_row_ptrs + head_cols * ...).to(...)""",
         ), mistakes=[
             Mistake("x alone",
-                    "tl.load(residual_rows + head_cols * stride_residual_col).to(tl.float32)",
+                    "tl.load(residual_row_ptrs + head_cols * stride_residual_col).to(tl.float32)",
                     "0.0",
                     also=[
                         ("tail += tl.load(residual_ptrs, mask=mask, other=0.0).to(tl.float32)",
@@ -125,7 +125,7 @@ fused_residual_rmsnorm = Exercise(
             with its mask""",
         ), mistakes=[
             Mistake("the old residual returned",
-                    ", head", ", tl.load(residual_rows + head_cols * stride_residual_col)",
+                    ", head", ", tl.load(residual_row_ptrs + head_cols * stride_residual_col)",
                     also=[(", tail", ", tl.load(residual_ptrs, mask=mask, other=0.0)")],
                     says="residual_out is the residual that came in; x + residual is meant",
                     look="what is stored in residual_out."),
@@ -137,7 +137,7 @@ fused_residual_rmsnorm = Exercise(
                         end of the row""",
                     look="the mask of the store."),
             Mistake("residual_out is the norm",
-"head_cols, head", "head_cols, head * rrms",
+                    "head_cols, head", "head_cols, head * rrms",
                     also=[
                         ("tail_cols, tail", "tail_cols, tail * rrms"),
                         ("tl.store(residual_out_ptr + rows * stride_out_row + head_cols", """
@@ -182,7 +182,7 @@ fused_residual_rmsnorm = Exercise(
         Todo(5, hints=(
             "As in lesson 08.",
             "The weight lies at weight_ptr + head_cols * stride_weight.",
-            """weight = tl.load(weight_ptr + ...).to(tl.float32)   and   tl.store(out_rows +
+            """weight = tl.load(weight_ptr + ...).to(tl.float32)   and   tl.store(out_row_ptrs +
             head_cols, head * ... * ...)""",
         ), mistakes=[
             Mistake("no weight", " * weight", "",
@@ -193,7 +193,7 @@ fused_residual_rmsnorm = Exercise(
             "As for the head, with the mask.",
             "tl.load and tl.store, both with mask=mask.",
             """weight = tl.load(weight_ptr + tail_cols * ..., mask=mask,
-            other=0.0).to(tl.float32), then tl.store(out_rows + tail_cols, ..., mask=mask)""",
+            other=0.0).to(tl.float32), then tl.store(out_row_ptrs + tail_cols, ..., mask=mask)""",
         ), mistakes=[
             Mistake("the head's weight for the tail",
                     "weight_ptr + tail_cols", "weight_ptr + (tail_cols - HEAD)",
@@ -206,7 +206,7 @@ fused_residual_rmsnorm = Exercise(
         ]),
         Todo(7, hints=(
             "The sum of two loads, stored, and squared.",
-            "tl.store(residual_out_row + cols, total, mask=mask).",
+            "tl.store(residual_out_row_ptr + cols, total, mask=mask).",
             """total = tl.load(x_ptrs, ...).to(tl.float32), total += ..., tl.store(...), squares
             += ...""",
         ), mistakes=[
@@ -220,8 +220,8 @@ fused_residual_rmsnorm = Exercise(
         ]),
         Todo(8, hints=(
             "As for a short row.",
-            "tl.store(out_row + cols, ..., mask=mask).",
-            "tl.store(out_row + cols, total * ... * weight, mask=...)",
+            "tl.store(out_row_ptr + cols, ..., mask=mask).",
+            "tl.store(out_row_ptr + cols, total * ... * weight, mask=...)",
         ), mistakes=[
             Mistake("a long row without its weight", " * weight", "",
                     says="the weight is missing in long rows",
@@ -252,7 +252,7 @@ fused_residual_rmsnorm = Exercise(
     ],
     given=[
         Mistake("the results exchanged",
-                "    return out, residual_out\n\n\nif", "    return residual_out, out\n\n\nif",
+                "    )\n    return out, residual_out", "    )\n    return residual_out, out",
                 says="the two results are returned in the wrong order",
                 look="the return, which was given: (output, residual_out)."),
     ],

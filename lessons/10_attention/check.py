@@ -88,12 +88,13 @@ naive_attention = Exercise(
             """Rows of q are queries. Columns of k_t are keys, so its rows are dims: k is read
             transposed, by its pointers alone.""",
             "dims[None, :] is a row, dims[:, None] a column.",
-            """q = tl.load(q_rows + dims[None, :] * ..., mask=q_mask, other=0.0)   and   k_t =
-            tl.load(k_rows + dims[:, None] * ..., mask=k_mask, other=0.0)""",
+            """q = tl.load(q_row_ptrs + dims[None, :] * ..., mask=q_mask, other=0.0)   and   k_t =
+            tl.load(k_row_ptrs + dims[:, None] * ..., mask=k_mask, other=0.0)""",
         ), mistakes=[
             Mistake("k read with the strides of q",
-                    "stride_k_batch + head * stride_k_head + cols[None, :] * stride_k_row",
-                    "stride_q_batch + head * stride_q_head + cols[None, :] * stride_q_row",
+                    "batch * stride_k_batch + head * stride_k_head",
+                    "batch * stride_q_batch + head * stride_q_head",
+                    also=[("cols[None, :] * stride_k_row", "cols[None, :] * stride_q_row")],
                     says="k is read with the strides of q, and it has its own",
                     look="stride_k_batch, stride_k_head, stride_k_row."),
             Mistake("no mask for the dims of k", "k_mask", "cols[None, :] < n_keys",
@@ -168,9 +169,9 @@ naive_attention = Exercise(
         ]),
         Todo(6, hints=(
             "As in lesson 04, with probabilities for a and v for b.",
-            "probs_rows and v_dims hold the other direction already.",
-            """probs = tl.load(probs_rows + keys[None, :], ...), v = tl.load(v_dims + keys[:,
-            None] * ..., ...), accumulator = tl.dot(...)""",
+            "probs_row_ptrs and v_dim_ptrs hold the other direction already.",
+            """probs = tl.load(probs_row_ptrs + keys[None, :], ...), v = tl.load(v_dim_ptrs +
+            keys[:, None] * ..., ...), accumulator = tl.dot(...)""",
         ), mistakes=[
             Mistake("no mask for the keys of v", "(keys[:, None] < n_keys) & ", "",
                     says="""the load of v goes on past the last key: what lies there is

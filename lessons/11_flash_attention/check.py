@@ -219,15 +219,15 @@ flash_attention = Exercise(
         Todo(7, hints=(
             "The old sum shrunk, plus the sum of this block's numerators.",
             "tl.sum(p, axis=1).",
-            "l = l * ... + tl.sum(..., axis=1)",
+            "denominator = denominator * ... + tl.sum(..., axis=1)",
         ), mistakes=[
-            Mistake("l does not shrink", "* shrink ", "",
+            Mistake("the denominator does not shrink", "* shrink ", "",
                     says="""the old sum is not shrunk when the maximum grows: right if the first
                         block has the maximum, wrong otherwise""",
-                    look="l * shrink."),
-            Mistake("l of the last block", "l * shrink + ", "",
+                    look="denominator * shrink."),
+            Mistake("the denominator of the last block", "denominator * shrink + ", "",
                     says="the sum is that of the latest block alone",
-                    look="l * shrink + ...."),
+                    look="denominator * shrink + ...."),
         ]),
         Todo(8, hints=(
             "The accumulator was measured against the old maximum too.",
@@ -236,7 +236,8 @@ flash_attention = Exercise(
             input_precision=INPUT_PRECISION)""",
         ), mistakes=[
             Mistake("the accumulator does not shrink", "shrink[:, None]", "1.0",
-                    says="the accumulator is not shrunk when the maximum grows, as l is",
+                    says="""the accumulator is not shrunk when the maximum grows, as the
+                        denominator is""",
                     look="accumulator * shrink[:, None]."),
             Mistake("the accumulator overwritten", "accumulator, ", "",
                     says="""only the latest block of keys counts: the product replaces the
@@ -246,8 +247,8 @@ flash_attention = Exercise(
         Todo(9, hints=(
             "Nothing seen yet: sums of 0, and a maximum that everything beats.",
             'tl.zeros(shape, dtype=tl.float32), tl.full(shape, -float("inf"), dtype=tl.float32).',
-            """accumulator = tl.zeros((BLOCK_M, BLOCK_D), ...), l = tl.zeros((BLOCK_M,), ...), m
-            = tl.full((BLOCK_M,), ..., ...)""",
+            """accumulator = tl.zeros((BLOCK_M, BLOCK_D), ...), denominator =
+            tl.zeros((BLOCK_M,), ...), m = tl.full((BLOCK_M,), ..., ...)""",
         ), mistakes=[
             Mistake("the maximum starts at 0",
                     'm = tl.full((BLOCK_M,), -float("inf"), dtype=tl.float32)',
@@ -262,7 +263,7 @@ flash_attention = Exercise(
             whole needs a mask too.""",
             "tl.minimum(a, b); // rounds down.",
             """last_key = n_keys, all_see = n_keys; if CAUSAL: both are tl.minimum(n_keys, ...);
-            unmasked = all_see // BLOCK_N * ...""",
+            n_unmasked = all_see // BLOCK_N * ...""",
         ), mistakes=[
             Mistake("the diagonal's block is not masked",
                     "all_see = tl.minimum(n_keys, first_row)",
@@ -280,13 +281,13 @@ flash_attention = Exercise(
         ]),
         Todo(11, hints=(
             "The weighted sum of the rows of v, divided by the sum of the weights.",
-            "l[:, None] is a column.",
+            "denominator[:, None] is a column.",
             "out = accumulator / ...",
         ), mistakes=[
-            Mistake("not divided by l", " / l[:, None]", "",
+            Mistake("not divided by the denominator", " / denominator[:, None]", "",
                     says="""the accumulator is stored as it is: a sum of numerators, not divided
-                        by l""",
-                    look="/ l[:, None]."),
+                        by the denominator""",
+                    look="/ denominator[:, None]."),
         ]),
         Todo(12, hints=(
             "exp(x) is exp2(x * log2(e)). Multiplied once here, it costs nothing in the loop.",

@@ -4,8 +4,9 @@
 
 q [batch, heads, n_queries, head_dim], k and v [batch, heads, n_keys, head_dim]. With causal=True
 query i sees the keys 0 to i. A program takes BLOCK_M queries of one head and walks over the keys in
-blocks of BLOCK_N. For each query it keeps what lesson 03 kept for a row, the maximum m and the sum
-l of the exponentials so far, and an accumulator: the sum of the rows of v, weighted by them.
+blocks of BLOCK_N. For each query it keeps what lesson 03 kept for a row, the maximum m and the
+denominator, the sum of the exponentials so far, and an accumulator: the sum of the rows of v,
+weighted by them.
 New: the online softmax around a product, and blocks that need no mask.
 """
 
@@ -23,13 +24,13 @@ MAX_HEAD_DIM = 256
 
 @triton.jit
 def attend(
-    accumulator, l, m,
+    accumulator, denominator, m,
     q, k_desc, v_desc, batch, head, rows,
     first_key, last_key, n_keys, scale,
     MASKED: tl.constexpr, CAUSAL: tl.constexpr, INPUT_PRECISION: tl.constexpr,
     BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr,
 ):
-    """The blocks of keys from first_key to last_key. Returns accumulator, l and m with them."""
+    """The blocks of keys from first_key to last_key. Returns the three with them in."""
     for start in range(first_key, last_key, BLOCK_N):
         k = k_desc.load([batch, head, start, 0]).reshape(BLOCK_N, BLOCK_D)
         # TODO 1: the scores q @ k^T of this block, not scaled yet, shape (BLOCK_M, BLOCK_N)
@@ -58,8 +59,8 @@ def attend(
         # (1 line).
         shrink = ...
 
-        # TODO 7: the new sum of each query (1 line).
-        l = ...
+        # TODO 7: the new denominator of each query (1 line).
+        denominator = ...
 
         v = v_desc.load([batch, head, start, 0]).reshape(BLOCK_N, BLOCK_D)
         # TODO 8: the accumulator, shrunk as well, plus p @ v; tl.dot wants p in v's dtype
@@ -67,7 +68,7 @@ def attend(
         accumulator = ...
 
         m = m_new
-    return accumulator, l, m
+    return accumulator, denominator, m
 
 
 def set_block_shapes(args: dict) -> None:
@@ -83,27 +84,28 @@ def config(BLOCK_M: int, BLOCK_N: int, num_warps: int, num_stages: int) -> trito
 
 
 # Every one of them is right for every shape; which is fastest depends on the head and the GPU.
+FOR_FEW_KEYS = config(64, 64, num_warps=4, num_stages=2)
+SMALLEST = config(64, 32, num_warps=4, num_stages=2)  # for little shared memory, and for float32
 CONFIGS = [
     config(128, 64, num_warps=4, num_stages=3),
     config(64, 128, num_warps=4, num_stages=2),
     config(64, 64, num_warps=4, num_stages=3),
     config(128, 128, num_warps=8, num_stages=3),
     config(128, 128, num_warps=8, num_stages=2),
-    config(64, 64, num_warps=4, num_stages=2),
-    config(64, 32, num_warps=4, num_stages=2),  # for GPUs with less memory, and for float32
+    FOR_FEW_KEYS,
+    SMALLEST,
 ]
 
 
 def worth_trying(configs: list, args: dict, **options) -> list:
-    """The configurations that fit in shared memory and in registers; small ones for few keys."""
+    """The configurations that fit in shared memory and in registers, each tile with the deepest
+    pipeline that does; for few keys a single one, since any takes a few microseconds there.
+    """
     q, BLOCK_D = args["q_desc"].base, options["BLOCK_D"]
     memory = 1 << 20  # bytes; the interpreter has no limit
     if q.device.type != "cpu":
         gpu = getattr(torch, q.device.type).get_device_properties(q.device)
         memory = getattr(gpu, "shared_memory_per_block_optin", 1 << 16)
-    few = max(args["n_queries"], args["n_keys"]) <= 256
-    if few:
-        configs = configs[-2:]  # nothing to choose: it takes a few microseconds anyway
 
     def fits(c: triton.Config) -> bool:
         BLOCK_M, BLOCK_N = c.kwargs["BLOCK_M"], c.kwargs["BLOCK_N"]
@@ -111,18 +113,30 @@ def worth_trying(configs: list, args: dict, **options) -> list:
         registers = BLOCK_M * (BLOCK_D + BLOCK_N) // (32 * c.num_warps)  # of accumulator and scores
         return blocks <= memory and registers <= 160
 
-    return [c for c in configs if fits(c)][: 1 if few else 3] or configs[-1:]
+    fitting = [c for c in configs if fits(c)] or [SMALLEST]
+    if max(args["n_queries"], args["n_keys"]) <= 256:
+        return [FOR_FEW_KEYS if FOR_FEW_KEYS in fitting else SMALLEST]
+    deepest = {}
+    for c in sorted(fitting, key=lambda c: c.num_stages):
+        deepest[c.kwargs["BLOCK_M"], c.kwargs["BLOCK_N"]] = c
+    return list(deepest.values())
+
+
+def size_class_of(*sizes: int) -> int:
+    """As in lesson 05: one number for all sizes with the same powers of two below them."""
+    return sum(size.bit_length() << (8 * position) for position, size in enumerate(sizes))
 
 
 @triton.autotune(
     CONFIGS,
-    key=["n_queries", "n_keys", "BLOCK_D", "CAUSAL"],
+    key=["size_class", "BLOCK_D", "CAUSAL"],
     prune_configs_by={"early_config_prune": worth_trying},
 )
-@triton.jit(do_not_specialize=["n_heads", "n_queries", "n_keys"])  # compiled once for all lengths
+# Compiled once for all lengths.
+@triton.jit(do_not_specialize=["n_heads", "n_queries", "n_keys", "size_class"])
 def flash_attention_kernel(
     q_desc, k_desc, v_desc, out_ptr,
-    n_heads, n_queries, n_keys, head_dim, scale,
+    n_heads, n_queries, n_keys, head_dim, scale, size_class,  # size_class: for the autotuner
     CAUSAL: tl.constexpr, INPUT_PRECISION: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr,
 ):
@@ -135,26 +149,30 @@ def flash_attention_kernel(
     rows = first_row + tl.arange(0, BLOCK_M)
     q = q_desc.load([batch, head, first_row, 0]).reshape(BLOCK_M, BLOCK_D)
 
-    # TODO 9: the accumulator, l and m before the first key, in float32, shapes (BLOCK_M, BLOCK_D),
-    # (BLOCK_M,) and (BLOCK_M,) (3 lines: tl.zeros, tl.full).
+    # TODO 9: the accumulator, the denominator and m before the first key, in float32, shapes
+    # (BLOCK_M, BLOCK_D), (BLOCK_M,) and (BLOCK_M,) (3 lines: tl.zeros, tl.full).
     accumulator = ...
-    l = ...
+    denominator = ...
     m = ...
 
     # TODO 10: the key after the last that any of these queries sees, and the number of keys in
     # whole blocks that all of them see (6 lines). With a causal mask, all of them see the keys
     # before first_row, and none sees first_row + BLOCK_M or later.
     last_key = ...
-    unmasked = ...
+    n_unmasked = ...
 
     # The masked blocks come first: the compiler then needs fewer registers than the other way.
     # Their first key is seen by every query, so m is finite from there on.
-    accumulator, l, m = attend(
-        accumulator, l, m, q, k_desc, v_desc, batch, head, rows, unmasked, last_key, n_keys, scale,
+    accumulator, denominator, m = attend(
+        accumulator, denominator, m,
+        q, k_desc, v_desc, batch, head, rows,
+        n_unmasked, last_key, n_keys, scale,
         True, CAUSAL, INPUT_PRECISION, BLOCK_N, BLOCK_D,
     )
-    accumulator, l, m = attend(
-        accumulator, l, m, q, k_desc, v_desc, batch, head, rows, 0, unmasked, n_keys, scale,
+    accumulator, denominator, m = attend(
+        accumulator, denominator, m,
+        q, k_desc, v_desc, batch, head, rows,
+        0, n_unmasked, n_keys, scale,
         False, CAUSAL, INPUT_PRECISION, BLOCK_N, BLOCK_D,
     )
 
@@ -195,7 +213,8 @@ def flash_attention(
 
     flash_attention_kernel[grid](
         *[TensorDescriptor.from_tensor(describable(t), [1, 1, 1, 1]) for t in (q, k, v)],
-        out, n_heads, n_queries, n_keys, head_dim, scale,
+        out,
+        n_heads, n_queries, n_keys, head_dim, scale, size_class_of(n_queries, n_keys),
         CAUSAL=causal, INPUT_PRECISION=INPUT_PRECISION,
         BLOCK_D=max(triton.next_power_of_2(head_dim), 16),
     )
@@ -218,14 +237,14 @@ def describable(tensor: torch.Tensor) -> torch.Tensor:
 def check_arguments(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
     """Raise what the docstring above says."""
     if q.dim() != 4:
-        raise ValueError(f"q must be [batch, heads, n_queries, head_dim], it is {[*q.shape]}")
+        raise ValueError(f"q must be [batch, heads, n_queries, head_dim], it is {tuple(q.shape)}")
     if q.dtype not in DTYPES:
         raise TypeError(f"q is {q.dtype}, it must be one of {DTYPES}")
     if q.shape[3] > MAX_HEAD_DIM:
         raise ValueError(f"q has a head_dim of {q.shape[3]}, at most {MAX_HEAD_DIM} is supported")
     for name, other in (("k", k), ("v", v)):
         if other.dim() != 4 or other.shape[:2] != q.shape[:2] or other.shape[3] != q.shape[3]:
-            raise ValueError(f"{name} is {[*other.shape]}, it must agree with q, {[*q.shape]}")
+            raise ValueError(f"{name} is {tuple(other.shape)} and q {tuple(q.shape)}: must agree")
         if other.dtype != q.dtype:
             raise TypeError(f"{name} is {other.dtype} and q is {q.dtype}: must be equal")
         if other.device != q.device:

@@ -9,9 +9,10 @@ import math
 
 import torch
 
-from shared import correctness
-from shared.correctness import as_tuple
-from shared.exercise import Case
+from shared.execution import correctness
+from shared.execution.correctness import as_tuple
+from shared.facts.findings import Status
+from shared.lesson.exercise import Case
 
 
 def judged(function, case, fake):
@@ -49,7 +50,7 @@ def replaced(right, number, result):
 def test_every_case_accepts_the_rounded_truth(exercise):
     for function, case in cases_of(exercise):
         outcome = judged(function, case, lambda inputs, right: right)
-        assert outcome.kind == "ok", (function.name, case.label, outcome.text)
+        assert outcome.status is Status.OK, (function.name, case.label, outcome.text)
 
 
 def test_every_case_rejects_constants(exercise):
@@ -68,7 +69,7 @@ def test_every_case_rejects_constants(exercise):
                 if same[0]:  # softmax of one column is 1, nothing at all is anything
                     excused.append((function.name, case.label, value))
                 else:
-                    assert outcome.kind == "wrong", (function.name, case.label, value)
+                    assert outcome.status is Status.WRONG, (function.name, case.label, value)
     ordinary_ones = [label for _, label, _ in excused if "0" not in label.split(",")[0].split()]
     assert len(ordinary_ones) <= len(cases_of(exercise)) / 5, ordinary_ones
 
@@ -82,7 +83,7 @@ def test_every_case_rejects_the_input_itself(exercise):
             outcome = judged(
                 function, case, lambda inputs, right, n=number: replaced(right, n, inputs[0])
             )
-            assert outcome.kind == "contract", (function.name, case.label)
+            assert outcome.status is Status.CONTRACT, (function.name, case.label)
             same = []
 
             def copied(inputs, right, number=number, same=same):
@@ -97,7 +98,7 @@ def test_every_case_rejects_the_input_itself(exercise):
             if same[0]:  # the sum and the maximum of one column are the column
                 excused += 1
             else:
-                assert outcome.kind == "wrong", (function.name, case.label)
+                assert outcome.status is Status.WRONG, (function.name, case.label)
     assert excused < len(cases_of(exercise)) / 2
 
 
@@ -109,7 +110,10 @@ def test_every_case_rejects_a_wrong_type(exercise):
             lambda inputs, right: tuple(t.to(torch.float64) for t in right),
             lambda inputs, right: tuple(t[None] for t in right),
         ):
-            assert judged(function, case, fake).kind == "contract", (function.name, case.label)
+            assert judged(function, case, fake).status is Status.CONTRACT, (
+                function.name,
+                case.label,
+            )
 
 
 def test_every_case_rejects_one_wrong_element(exercise):
@@ -127,7 +131,7 @@ def test_every_case_rejects_one_wrong_element(exercise):
                 result[last] = result[last] + 0.07 + 0.2 * largest if ordinary else 3.0
                 return replaced(right, number, result)
 
-            assert judged(function, case, fake).kind == "wrong", (function.name, case.label)
+            assert judged(function, case, fake).status is Status.WRONG, (function.name, case.label)
 
 
 def test_float32_cases_reject_half_precision(exercise):
@@ -139,11 +143,11 @@ def test_float32_cases_reject_half_precision(exercise):
                     function,
                     case,
                     lambda inputs, right, n=number: replaced(right, n, right[n].half().float()),
-                ).kind
+                ).status
                 for f, case in cases_of(exercise)
                 if f is function and case.dtype == "float32"
             }
-            assert "wrong" in kinds, function.name
+            assert Status.WRONG in kinds, function.name
 
 
 def test_changed_inputs_and_guard_zones_are_seen(exercise):
@@ -155,7 +159,7 @@ def test_changed_inputs_and_guard_zones_are_seen(exercise):
             return right
 
         outcome = judged(function, case, changes_the_input)
-        assert outcome.kind == "contract" and "must stay as they are" in outcome.text
+        assert outcome.status is Status.CONTRACT and "must stay as they are" in outcome.text
 
         def writes_past_the_end(inputs, right):
             results = tuple(torch.empty(t.shape, dtype=t.dtype) for t in right)
@@ -166,7 +170,7 @@ def test_changed_inputs_and_guard_zones_are_seen(exercise):
             return results
 
         outcome = judged(function, case, writes_past_the_end)
-        assert outcome.kind == "contract" and "past the end of the output" in outcome.text
+        assert outcome.status is Status.CONTRACT and "past the end of the output" in outcome.text
 
 
 def test_new_tensors_hold_nan(exercise):
@@ -180,7 +184,7 @@ def test_new_tensors_hold_nan(exercise):
             outcome = judged(
                 function, case, lambda inputs, right, new=new: tuple(new(inputs, t) for t in right)
             )
-            assert outcome.kind == "wrong"
+            assert outcome.status is Status.WRONG
             assert outcome.comparison.unexpected_nan == outcome.comparison.total
 
 
@@ -195,7 +199,7 @@ def test_a_result_that_a_second_call_overwrites_is_seen(exercise):
             return (shared.copy_(right[0]), *right[1:])
 
         outcome = judged(function, again[0], shares_its_output)
-        assert outcome.kind == "contract" and "second call" in outcome.text
+        assert outcome.status is Status.CONTRACT and "second call" in outcome.text
 
 
 def test_refusals_want_the_right_error_with_the_name(exercise):
@@ -210,12 +214,12 @@ def test_refusals_want_the_right_error_with_the_name(exercise):
                         raise error
                     return inputs[0]
 
-                return correctness.run_case(function, fake, case, "cpu", 0).kind
+                return correctness.run_case(function, fake, case, "cpu", 0).status
 
-            assert run(ValueError(f"{case.refuses} does not fit")) == "ok"
-            assert run(ValueError("something does not fit")) == "contract"
-            assert run(AssertionError(case.refuses)) == "contract"
-            assert run(None) == "contract"
+            assert run(ValueError(f"{case.refuses} does not fit")) is Status.OK
+            assert run(ValueError("something does not fit")) is Status.CONTRACT
+            assert run(AssertionError(case.refuses)) is Status.CONTRACT
+            assert run(None) is Status.CONTRACT
 
 
 def test_labels_tell_cases_apart(exercise):

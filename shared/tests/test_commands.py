@@ -9,15 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from shared import cli, course, diagnosis, report, selfcheck, skeleton
-
-
-@pytest.fixture
-def state(tmp_path, monkeypatch):
-    """A course whose progress and backups lie elsewhere, so that a learner's own are left alone."""
-    monkeypatch.setattr(course, "STATE", tmp_path / "state")
-    monkeypatch.delenv("COURSE_FROM", raising=False)
-    return tmp_path / "state"
+from shared.check import stages
+from shared.commands import cli, report, terminal
+from shared.course import layout, progress, skeleton
+from shared.course.scripts import Script, resolve, scripts
+from shared.diagnosis.edits import edited
 
 
 @pytest.fixture
@@ -27,7 +23,7 @@ def copy(tmp_path):
     ignore = shutil.ignore_patterns(
         ".git", ".venv*", ".course", "results", "__pycache__", "figures", ".gpu"
     )
-    shutil.copytree(course.ROOT, target, ignore=ignore)
+    shutil.copytree(layout.ROOT, target, ignore=ignore)
     return target
 
 
@@ -35,6 +31,7 @@ def run(command, cwd, **environment):
     path = {
         "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
         "HOME": str(cwd),
+        "CUDA_VISIBLE_DEVICES": "",
         "PYTHON": sys.executable,
     }
     return subprocess.run(
@@ -56,7 +53,7 @@ def run(command, cwd, **environment):
     ],
 )
 def test_a_lesson_by_any_name(name):
-    assert [s.name for s in course.resolve(name)] == ["softmax", "fast_softmax"]
+    assert [s.name for s in resolve(name)] == ["softmax", "fast_softmax"]
 
 
 @pytest.mark.parametrize(
@@ -66,11 +63,11 @@ def test_a_lesson_by_any_name(name):
         "row_wise_max.py",
         "lessons/01_row_reduce/row_wise_max.py",
         "solutions/01_row_reduce/row_wise_max.py",
-        str(course.LESSONS / "01_row_reduce" / "row_wise_max.py"),
+        str(layout.LESSONS / "01_row_reduce" / "row_wise_max.py"),
     ],
 )
 def test_a_script_by_any_name(name):
-    assert [s.name for s in course.resolve(name)] == ["row_wise_max"]
+    assert [s.name for s in resolve(name)] == ["row_wise_max"]
 
 
 @pytest.mark.parametrize(
@@ -85,13 +82,13 @@ def test_an_unknown_name_suggests_the_nearest_and_exits_2(name, near, state, cap
 def test_the_list(state, capsys):
     assert cli.main([]) == 0
     told = capsys.readouterr().out
-    for script in course.scripts():
+    for script in scripts():
         assert script.file in told
     assert "not started" in told and "(optional)" in told and "Next: read" in told
 
 
 def test_hints_come_one_at_a_time(state, capsys):
-    texts = course.resolve("00")[0].hints[1]
+    texts = resolve("00")[0].exercise.hints[1]
     for level in (1, 2, 3, 3):
         assert cli.main(["hint", "00"]) == 0
         told = " ".join(capsys.readouterr().out.split())
@@ -102,21 +99,19 @@ def test_hints_come_one_at_a_time(state, capsys):
 
 
 def test_the_hint_is_for_the_todo_that_failed(state, capsys, monkeypatch, tmp_path):
-    script = course.resolve("00")[0]
-    monkeypatch.setattr(course.Script, "path", property(lambda self: tmp_path / self.file))
+    script = resolve("00")[0]
+    monkeypatch.setattr(Script, "path", property(lambda self: tmp_path / self.file))
     shutil.copy(script.solution, script.path)
-    course.remember(script, status=selfcheck.NOT_YET, todo=4)
+    progress.remember(script, passed=False, todo=4)
     assert cli.main(["hint", "00"]) == 0
     assert "TODO 4" in capsys.readouterr().out
 
 
 def test_reset_asks_and_keeps_a_copy(state, capsys, monkeypatch, tmp_path):
-    script = course.resolve("00")[0]
+    script = resolve("00")[0]
     (tmp_path / "lessons").mkdir()
-    monkeypatch.setattr(course, "ROOT", tmp_path)
-    monkeypatch.setattr(
-        course.Script, "path", property(lambda self: tmp_path / "lessons" / self.file)
-    )
+    monkeypatch.setattr(layout, "ROOT", tmp_path)
+    monkeypatch.setattr(Script, "path", property(lambda self: tmp_path / "lessons" / self.file))
     script.path.write_text("my work\n")
     assert cli.main(["reset", "00"]) == 1  # nobody is there to answer
     assert script.path.read_text() == "my work\n"
@@ -129,38 +124,36 @@ def test_reset_asks_and_keeps_a_copy(state, capsys, monkeypatch, tmp_path):
 
 
 def test_states(state, monkeypatch, tmp_path):
-    script = course.resolve("00")[0]
-    monkeypatch.setattr(course.Script, "path", property(lambda self: tmp_path / self.file))
-    assert course.state_of(script) == "file missing"
+    script = resolve("00")[0]
+    monkeypatch.setattr(Script, "path", property(lambda self: tmp_path / self.file))
+    assert progress.state_of(script) == "file missing"
     text = script.solution.read_text()
     script.path.write_text(skeleton.skeleton_of(text))
-    assert course.state_of(script) == "not started"
+    assert progress.state_of(script) == "not started"
     script.path.write_text(text.replace("mask = offsets < n_elements", "mask = ..."))
-    assert course.state_of(script) == "TODO 2 of 5"
+    assert progress.state_of(script) == "TODO 2 of 5"
     script.path.write_text(text + "(\n")
-    assert course.state_of(script).startswith("syntax error in line")
+    assert progress.state_of(script).startswith("syntax error in line")
     script.path.write_text(text)
-    assert course.state_of(script) == "not checked yet"
-    course.remember(
-        script, status=selfcheck.PASSED, digest=course.digest(script.path), device="CPU"
-    )
-    assert course.state_of(script) == "passed on CPU"
+    assert progress.state_of(script) == "not checked yet"
+    progress.remember(script, passed=True, digest=progress.digest(script.path), device="CPU")
+    assert progress.state_of(script) == "passed on CPU"
     script.path.write_text(text + "\n")
-    assert course.state_of(script) == "edited since it passed"
+    assert progress.state_of(script) == "edited since it passed"
 
 
 @pytest.mark.parametrize("text", ["{ broken", "[]", '{"00_vector_add/vector_add.py": 3}'])
 def test_progress_that_cannot_be_read_is_no_progress(state, text):
     state.mkdir()
     (state / "progress.json").write_text(text)
-    assert course.progress() == {}
+    assert progress.recall(resolve("00")[0]) == progress.Progress()
     assert cli.main([]) == 0
-    course.remember(course.resolve("00")[0], status="passed")
-    assert course.progress()
+    progress.remember(resolve("00")[0], passed=True)
+    assert progress.recall(resolve("00")[0]).passed
 
 
 def test_json_is_the_whole_verdict(state, tmp_path, capsys):
-    script = course.resolve("row_wise_max")[0]
+    script = resolve("row_wise_max")[0]
     text = script.solution.read_text().replace('other=-float("inf")', "other=0.0")
     wrong = tmp_path / "mine.py"
     wrong.write_text(text)
@@ -178,8 +171,8 @@ def test_json_is_the_whole_verdict(state, tmp_path, capsys):
     assert verdict["machine"]["device"] == "cpu" and verdict["machine"]["triton"]
     wrong_cases = [case for case in verdict["cases"] if case["status"] == "wrong"]
     assert {"error", "allowed", "got", "expected", "index"} <= set(wrong_cases[0]["numbers"])
-    assert verdict["causes"][0]["name"] == "padding of 0"
-    assert text.splitlines()[verdict["causes"][0]["line"] - 1].strip().startswith("# TODO 2")
+    (padding,) = [cause for cause in verdict["causes"] if cause["name"] == "padding of 0"]
+    assert text.splitlines()[padding["line"] - 1].strip().startswith("# TODO 2")
     assert verdict["compiled"] and verdict["memory"]
     assert "padding" not in capsys.readouterr().err
 
@@ -202,9 +195,12 @@ def test_no_gpu_is_said_when_one_is_asked_for(state, capsys):
     assert "--device cpu" in " ".join(capsys.readouterr().out.split())
 
 
-def test_recording_without_a_gpu_is_refused(state, capsys):
+def test_recording_without_a_gpu_is_refused(state, capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr(layout, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr("shared.measure.pages.refresh_all", list)
     assert cli.main(["record", "00"]) == 2
     assert "no GPU here" in capsys.readouterr().out
+    assert not (tmp_path / "results").exists()
 
 
 # Started from a shell
@@ -233,9 +229,10 @@ def test_a_lesson_file_runs_the_check(copy, file):
     assert "passed on CPU" in again.stdout
 
 
-def test_a_solution_file_runs_the_check_and_says_so(copy):
-    done = run([sys.executable, "solutions/00_vector_add/vector_add.py"], copy)
-    assert done.returncode == 0 and "the finished solution, not your file" in done.stdout
+def test_a_solution_is_checked_by_its_path_and_this_is_said(state, capsys):
+    path = layout.SOLUTIONS / "00_vector_add" / "vector_add.py"
+    assert cli.main([str(path), "--device", "cpu"]) == 0
+    assert "the finished solution, not your file" in capsys.readouterr().out
 
 
 def test_a_python_named_by_a_relative_path(copy, tmp_path):
@@ -278,7 +275,7 @@ def test_a_finished_environment_is_used_and_an_unfinished_one_is_not(copy, tmp_p
 
 
 def test_every_command_of_the_readme_is_understood():
-    text = (course.ROOT / "README.md").read_text()
+    text = (layout.ROOT / "README.md").read_text()
     commands = set(re.findall(r"`?\./run\.sh ?([^`\n]*?)`", text)) | set(
         re.findall(r"^\./run\.sh (\S+)", text, re.M)
     )
@@ -289,21 +286,21 @@ def test_every_command_of_the_readme_is_understood():
             continue
         name = words[1] if words[0] in ("hint", "picture", "reset") else words[0]
         if name != "--all":
-            assert course.resolve(name), command
+            assert resolve(name), command
 
 
 def test_the_example_of_the_readme_is_what_is_printed(tmp_path):
-    script = course.resolve("02")[0]
-    mistakes = {m.name: m for m in course.load_exercise(script).mistakes}
+    script = resolve("02")[0]
+    mistakes = {m.name: m for m in script.exercise.mistakes}
     path = tmp_path / "softmax.py"
     planted = mistakes["padding of 0 in stable_softmax"]
-    path.write_text(diagnosis.edited(script.solution.read_text(), planted))
-    verdict = selfcheck.run(script, path, selfcheck.Options(device="cpu"))
-    told = report.verdict(verdict, script).replace(str(path), "lessons/02_softmax/softmax.py")
+    path.write_text(edited(script.solution.read_text(), planted))
+    verdict = stages.run(script, path, stages.Options(device="cpu"))
+    told = report.told(verdict, script).replace(str(path), "lessons/02_softmax/softmax.py")
     example = re.search(
         r"```\n02_softmax  softmax.py\n(.*?)Edit it and "
         r"run",
-        (course.ROOT / "README.md").read_text(),
+        (layout.ROOT / "README.md").read_text(),
         re.S,
     )
     for line in example.group(1).splitlines():
@@ -311,11 +308,11 @@ def test_the_example_of_the_readme_is_what_is_printed(tmp_path):
 
 
 def test_files_that_the_pages_link_to_exist():
-    for page in [course.ROOT / "README.md", *course.LESSONS.glob("*/README.md")]:
+    for page in [layout.ROOT / "README.md", *layout.LESSONS.glob("*/README.md")]:
         for target in re.findall(r"\]\(([\w./]*\w)\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page}: {target}"
 
 
 def test_paths_are_shown_short():
-    assert report.shown(course.ROOT / "README.md") == "README.md"
-    assert report.shown("/elsewhere/x.py") == "/elsewhere/x.py"
+    assert terminal.shown(layout.ROOT / "README.md") == "README.md"
+    assert terminal.shown("/elsewhere/x.py") == "/elsewhere/x.py"

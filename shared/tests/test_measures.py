@@ -5,10 +5,13 @@ import torch
 import triton
 import triton.language as tl
 
-from shared import course, offline, pages, traffic
-from shared.buffers import LAYOUTS, allocate, place
-from shared.correctness import call_observed, outcome_of_error
-from shared.memory import Recorder
+from shared.course import layout
+from shared.execution import offline
+from shared.execution.buffers import LAYOUTS, allocate, place
+from shared.execution.correctness import call_observed, outcome_of_error
+from shared.execution.memory import Recorder
+from shared.facts.findings import Fault
+from shared.measure import pages, traffic
 
 
 @triton.jit
@@ -67,7 +70,7 @@ def test_out_of_bounds_is_placed_exactly(step, shift, access, tensor, offset):
     _, outcome = observed(lambda: copy_kernel[(1,)](x, out, 100, step, shift, BLOCK=128))
     finding = outcome.finding
     assert (finding.kind, finding.access, finding.tensor, finding.offset) == (
-        "out of bounds",
+        Fault.OUT_OF_BOUNDS,
         access,
         tensor,
         offset,
@@ -79,7 +82,7 @@ def test_out_of_bounds_is_placed_exactly(step, shift, access, tensor, offset):
 def test_two_programs_that_write_different_values_race():
     out = torch.zeros(1)
     recorder, _ = observed(lambda: all_to_one_kernel[(3,)](out, same=False))
-    assert [f.kind for f in recorder.findings] == ["race"]
+    assert [f.kind for f in recorder.findings] == [Fault.RACE]
     recorder, _ = observed(lambda: all_to_one_kernel[(3,)](out, same=True))
     assert not recorder.findings
 
@@ -87,7 +90,7 @@ def test_two_programs_that_write_different_values_race():
 def test_writing_what_another_program_reads_is_a_race():
     x = torch.zeros(8)
     recorder, _ = observed(lambda: neighbour_kernel[(4,)](x))
-    assert [f.kind for f in recorder.findings] == ["race"]
+    assert [f.kind for f in recorder.findings] == [Fault.RACE]
 
 
 @triton.jit
@@ -101,7 +104,7 @@ def first_reader_writes_kernel(x_ptr, out_ptr):
 def test_an_earlier_reader_is_not_forgotten():
     x, out = torch.zeros(1), torch.zeros(2)
     recorder, _ = observed(lambda: first_reader_writes_kernel[(2,)](x, out))
-    assert [f.kind for f in recorder.findings] == ["race"]
+    assert [f.kind for f in recorder.findings] == [Fault.RACE]
 
 
 def test_what_two_launches_leave_unwritten_is_counted():
@@ -176,7 +179,7 @@ def test_what_the_profiler_counted_is_cut_at_the_markers():
 
 
 def test_pages_show_what_was_recorded():
-    for page in course.LESSONS.glob("*/README.md"):
+    for page in layout.LESSONS.glob("*/README.md"):
         text = page.read_text()
         assert pages.refreshed(text) == text, page
         assert "<!-- measured:" in text
@@ -195,7 +198,7 @@ def test_pages_have_the_outline():
         "Go further",
         "Where it is used",
     ]
-    for page in course.LESSONS.glob("*/README.md"):
+    for page in layout.LESSONS.glob("*/README.md"):
         headings = [line[3:] for line in page.read_text().splitlines() if line.startswith("## ")]
         assert headings == outline, page
 

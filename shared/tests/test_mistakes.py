@@ -6,30 +6,30 @@ from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 
-from shared import correctness, course, diagnosis
-from shared.source import load_module
+from shared.course.scripts import scripts
+from shared.course.source import load_module
+from shared.diagnosis.edits import edited
+from shared.diagnosis.matching import Trial
+from shared.diagnosis.run import Run, observer
+from shared.execution import correctness
 
-PLANTED = [
-    (script, mistake)
-    for script in course.scripts()
-    for mistake in course.load_exercise(script).mistakes
-]
+PLANTED = [(script, mistake) for script in scripts() for mistake in script.exercise.mistakes]
 
 
 def causes_of(script, path, folder):
     """The failed outcomes and the causes found for a file, as the worker finds them."""
-    exercise = course.load_exercise(script)
-    module = load_module(str(path), path.stem)
-    trial = diagnosis.Trial(exercise, script.solution.read_text(), str(path), "cpu", folder)
-    for function in exercise.functions:
+    module = load_module(path, path.stem)
+    trial = Trial(script.exercise, script.solution.read_text(), str(path), folder)
+    for function in script.exercise.functions:
         call = getattr(module, function.name)
-        for number, case in enumerate(function.cases):
+        for seed, case in enumerate(function.cases):
             if not case.gpu_only and not trial.hopeless:
-                recorder = trial.recorder()
+                recorder = observer("cpu", str(path))
                 outcome = correctness.run_case(
-                    function, call, case, "cpu", number, str(path), recorder
+                    function, call, case, "cpu", seed, str(path), recorder
                 )
-                trial.add(function, call, number, case, outcome, recorder.totals.programs)
+                programs = recorder.totals.programs
+                trial.add(Run(function, call, case, seed, outcome, programs, "cpu", str(path)))
     return trial.failed, trial.causes()
 
 
@@ -37,7 +37,7 @@ def planted(number, folder):
     """The labels of the failed cases and the names of the causes, for one of PLANTED."""
     script, mistake = PLANTED[number]
     path = folder / "planted.py"
-    path.write_text(diagnosis.edited(script.solution.read_text(), mistake))
+    path.write_text(edited(script.solution.read_text(), mistake))
     failed, causes = causes_of(script, path, folder)
     return [(r.case.label, r.outcome.text) for r in failed], [cause.name for cause in causes]
 

@@ -5,7 +5,11 @@ import sys
 
 import pytest
 
-from shared import course, selfcheck, skeleton, source
+from shared.check import stages
+from shared.course import skeleton, source
+from shared.course.scripts import resolve
+from shared.facts.verdict import Ruling, Stage
+from shared.tests.conftest import SCRIPTS
 
 
 def test_equals_its_solution_outside_the_todos(script):
@@ -17,20 +21,20 @@ def test_equals_its_solution_outside_the_todos(script):
 
 def test_every_todo_is_open_and_numbered_in_order(script):
     text = source.read(script.path)
-    numbers = [todo.number for todo in text.todos]
+    numbers = [gap.number for gap in text.gaps]
     assert numbers == list(range(1, len(numbers) + 1))
-    assert [todo.number for todo in text.open_todos] == numbers
-    assert not source.read(script.solution).open_todos
+    assert [gap.number for gap in text.open_gaps] == numbers
+    assert not source.read(script.solution).open_gaps
 
 
 def test_every_todo_has_three_hints(script):
-    numbers = {todo.number for todo in source.read(script.path).todos}
-    assert set(script.hints) == numbers
-    assert all(len(texts) == 3 and all(texts) for texts in script.hints.values())
+    numbers = {gap.number for gap in source.read(script.path).gaps}
+    assert set(script.exercise.hints) == numbers
+    assert all(len(texts) == 3 and all(texts) for texts in script.exercise.hints.values())
 
 
 def test_every_mistake_belongs_to_a_todo_that_exists(script, exercise):
-    numbers = {todo.number for todo in source.read(script.path).todos} | {0}
+    numbers = {gap.number for gap in source.read(script.path).gaps} | {0}
     assert {mistake.todo for mistake in exercise.mistakes} <= numbers
     names = [mistake.name for mistake in exercise.mistakes]
     assert len(names) == len(set(names))
@@ -56,7 +60,7 @@ for path in sys.argv[1:]:
 @pytest.mark.parametrize("interpret", ["0", "1"])
 def test_each_imports_alone(interpret, tmp_path):
     run = subprocess.run(
-        [sys.executable, "-c", IMPORT_EACH, *(str(script.path) for script in course.scripts())],
+        [sys.executable, "-c", IMPORT_EACH, *(str(script.path) for script in SCRIPTS)],
         cwd=tmp_path,
         env={"PATH": "/usr/bin:/bin", "TRITON_INTERPRET": interpret, "HOME": str(tmp_path)},
         capture_output=True,
@@ -67,21 +71,21 @@ def test_each_imports_alone(interpret, tmp_path):
 
 
 def test_is_reported_unfinished_without_a_traceback(script):
-    verdict = selfcheck.run(script, script.path, selfcheck.Options(device="cpu"))
-    assert verdict["status"] == selfcheck.NOT_YET
-    assert verdict["stage"] == "todos"
-    assert verdict["message"].startswith("Not started")
-    assert verdict["seconds"] < 1
+    verdict = stages.run(script, script.path, stages.Options(device="cpu"))
+    assert verdict.status is Ruling.NOT_YET
+    assert verdict.stage is Stage.TODOS
+    assert verdict.message.startswith("Not started")
+    assert verdict.seconds < 1
 
 
 def test_says_which_todo_is_open(tmp_path):
-    script = course.resolve("00")[0]
+    script = resolve("00")[0]
     text = script.solution.read_text().replace("mask = offsets < n_elements", "mask = ...")
     path = tmp_path / "vector_add.py"
     path.write_text(text)
-    verdict = selfcheck.run(script, path, selfcheck.Options(device="cpu"))
-    assert verdict["message"] == "TODO 2 of 5 is still `...`."
-    assert text.splitlines()[verdict["line"] - 1].strip() == "mask = ..."
+    verdict = stages.run(script, path, stages.Options(device="cpu"))
+    assert verdict.message == "TODO 2 of 5 is still `...`."
+    assert text.splitlines()[verdict.line - 1].strip() == "mask = ..."
 
 
 @pytest.mark.parametrize(
@@ -98,7 +102,7 @@ def test_says_which_todo_is_open(tmp_path):
 def test_what_an_answer_becomes(answer, left):
     solution = f"def f():\n    # TODO 1: a thing\n{answer}\n    g(x)\n"
     expected = ["def f():", "    # TODO 1: a thing", *left, "", "    g(x)"]
-    assert skeleton.skeleton_of(solution).splitlines() == expected
+    assert skeleton.skeleton_of(solution) == "\n".join(expected) + "\n" + skeleton.ENDING
 
 
 def test_a_todo_without_an_answer_is_refused():

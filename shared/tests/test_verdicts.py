@@ -12,24 +12,31 @@ from pathlib import Path
 
 import pytest
 
-from shared import course, report, selfcheck
+from shared.check import stages
+from shared.commands import report
+from shared.course import layout
+from shared.course.scripts import resolve
+from shared.facts.findings import Fault, Kind
+from shared.facts.plain import from_plain, to_plain
+from shared.facts.verdict import Ruling, Stage, Verdict
 
 HEAD = """import torch
 import triton
 import triton.language as tl
 """
-SOFTMAX = course.resolve("lessons/02_softmax/softmax.py")[0]
-VECTOR_ADD = course.resolve("00")[0]
-ROW_MAX = course.resolve("row_wise_max")[0]
-ROW_SUM = course.resolve("row_wise_sum")[0]
+SOFTMAX = resolve("lessons/02_softmax/softmax.py")[0]
+VECTOR_ADD = resolve("00")[0]
+ROW_MAX = resolve("row_wise_max")[0]
+ROW_SUM = resolve("row_wise_sum")[0]
 
 
 def checked(script, text, tmp_path, **options):
     path = tmp_path / script.file
     path.write_text(text)
-    verdict = selfcheck.run(script, path, selfcheck.Options(device="cpu", **options))
-    json.dumps(verdict, allow_nan=False)
-    told = report.verdict(verdict, script)
+    verdict = stages.run(script, path, stages.Options(device="cpu", **options))
+    data = json.loads(json.dumps(to_plain(verdict), allow_nan=False))
+    assert to_plain(from_plain(Verdict, data)) == data
+    told = report.told(verdict, script)
     assert "Traceback" not in told, told
     return verdict, " ".join(told.split())
 
@@ -51,22 +58,22 @@ def test_syntax_error(tmp_path):
         solution_with(VECTOR_ADD, ("mask = offsets < n_elements", "mask = offsets <")),
         tmp_path,
     )
-    assert (verdict["status"], verdict["stage"]) == (selfcheck.NOT_YET, "syntax")
-    assert f"vector_add.py:{verdict['line']}" in told
+    assert (verdict.status, verdict.stage) == (Ruling.NOT_YET, Stage.SYNTAX)
+    assert f"vector_add.py:{verdict.line}" in told
 
 
 def test_import_that_fails(tmp_path):
     verdict, told = checked(
         VECTOR_ADD, "import no_such_package\n" + VECTOR_ADD.solution.read_text(), tmp_path
     )
-    assert verdict["stage"] == "import" and verdict["line"] == 1
+    assert verdict.stage is Stage.IMPORT and verdict.line == 1
     assert "no_such_package" in told
 
 
 def test_missing_function_lists_what_is_there(tmp_path):
     text = VECTOR_ADD.solution.read_text().replace("def vector_add(", "def add_vectors(")
     verdict, told = checked(VECTOR_ADD, text, tmp_path)
-    assert verdict["stage"] == "contract"
+    assert verdict.stage is Stage.CONTRACT
     assert "no function vector_add" in told and "add_vectors" in told
 
 
@@ -76,7 +83,7 @@ def test_wrong_signature(tmp_path):
         ("def vector_add(x: torch.Tensor, y: torch.Tensor)", "def vector_add(x: torch.Tensor)"),
     )
     verdict, told = checked(VECTOR_ADD, text, tmp_path)
-    assert verdict["stage"] == "contract"
+    assert verdict.stage is Stage.CONTRACT
     assert "called as vector_add(x, y)" in told
 
 
@@ -95,9 +102,9 @@ def test_a_script_that_never_ends_is_stopped(tmp_path):
         ("    BLOCK_SIZE = 1024\n", "    BLOCK_SIZE = 1024\n    while True:\n        pass\n"),
     )
     verdict, told = checked(VECTOR_ADD, text, tmp_path, seconds=12)
-    assert verdict["stage"] == "crash"
+    assert verdict.stage is Stage.CRASH
     assert "no answer for 12 seconds" in told and "3, float32" in told
-    assert text.splitlines()[verdict["line"] - 1].strip() in ("while True:", "pass")
+    assert text.splitlines()[verdict.line - 1].strip() in ("while True:", "pass")
 
 
 def test_workers_end_with_a_parent_that_is_killed(tmp_path):
@@ -106,7 +113,7 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path):
     path.write_text(solution_with(VECTOR_ADD, loop))
     command = [sys.executable, "-m", "shared", "vector_add", "--file", str(path), "--device", "cpu"]
     parent = subprocess.Popen(
-        command, cwd=course.ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        command, cwd=layout.ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
 
     def workers():
@@ -137,7 +144,7 @@ def test_a_segmentation_fault_is_told(tmp_path):
         ),
     )
     verdict, told = checked(VECTOR_ADD, text, tmp_path)
-    assert verdict["stage"] == "crash" and "segmentation fault" in told
+    assert verdict.stage is Stage.CRASH and "segmentation fault" in told
 
 
 def test_a_kill_is_told(tmp_path):
@@ -169,7 +176,7 @@ def test_what_a_script_prints_is_shown(tmp_path):
         ),
         tmp_path,
     )
-    assert verdict["status"] == selfcheck.PASSED
+    assert verdict.status is Ruling.PASSED
     assert "hello there" in told
 
 
@@ -182,14 +189,14 @@ def test_a_wild_store_is_found_before_it_crashes(tmp_path):
         ),
     )
     verdict, _ = checked(VECTOR_ADD, text, tmp_path)
-    assert verdict["stage"] == "correctness"
-    finding = verdict["cases"][0]["finding"]
+    assert verdict.stage is Stage.CORRECTNESS
+    finding = verdict.cases[0].finding
     assert (
-        finding["kind"] == "out of bounds"
-        and finding["access"] == "store"
-        and finding["tensor"] == "out_ptr"
+        finding.kind is Fault.OUT_OF_BOUNDS
+        and finding.access == "store"
+        and finding.tensor == "out_ptr"
     )
-    line = text.splitlines()[finding["line"] - 1]
+    line = text.splitlines()[finding.line - 1]
     assert "1 << 40" in line
 
 
@@ -207,7 +214,7 @@ def test_a_result_without_a_kernel_is_refused(tmp_path):
         VECTOR_ADD, ("    BLOCK_SIZE = 1024\n", "    return x + y\n    BLOCK_SIZE = 1024\n")
     )
     verdict, told = checked(VECTOR_ADD, text, tmp_path)
-    assert verdict["status"] == selfcheck.NOT_YET
+    assert verdict.status is Ruling.NOT_YET
     assert "vector_add launched no kernel" in told
 
 
@@ -217,7 +224,7 @@ def test_programs_that_do_nothing_are_told(tmp_path):
         ("triton.cdiv(n_elements, BLOCK_SIZE)", "triton.cdiv(n_elements, BLOCK_SIZE) + 7"),
     )
     verdict, told = checked(VECTOR_ADD, text, tmp_path)
-    assert verdict["status"] == selfcheck.PASSED
+    assert verdict.status is Ruling.PASSED
     assert "10 programs (7 of them did nothing)" in told
 
 
@@ -236,7 +243,7 @@ def test_common_slips_are_explained_with_their_line(new, words, tmp_path):
     text = solution_with(VECTOR_ADD, (old, new))
     verdict, told = checked(VECTOR_ADD, text, tmp_path)
     assert words in told, told
-    assert verdict["causes"][0]["line"] or verdict["cases"][0]["line"], told
+    assert verdict.causes[0].line or verdict.cases[0].line, told
 
 
 # Kernels that only the interpreter accepts
@@ -287,9 +294,9 @@ GLOBAL = ("mask = offsets < n_elements", "mask = offsets < n_elements + SLACK")
 def test_what_only_the_interpreter_accepts_fails_in_compilation(of, edits, words, tmp_path):
     text = solution_with(of, *edits)
     verdict, told = checked(of, text, tmp_path)
-    assert verdict["status"] == selfcheck.NOT_YET
+    assert verdict.status is Ruling.NOT_YET
     assert re.search(words, told), told
-    assert verdict["line"], told
+    assert verdict.line, told
 
 
 # Wrong in ways that no list has
@@ -332,9 +339,9 @@ def test_what_only_the_interpreter_accepts_fails_in_compilation(of, edits, words
 )
 def test_an_unlisted_mistake_is_rejected(of, edits, tmp_path):
     verdict, told = checked(of, solution_with(of, *edits), tmp_path)
-    assert verdict["status"] == selfcheck.NOT_YET
-    assert not [cause for cause in verdict["causes"] if cause["kind"] == "mistake"], told
-    assert "No known mistake" in told or verdict["causes"]
+    assert verdict.status is Ruling.NOT_YET
+    assert not [cause for cause in verdict.causes if cause.kind is Kind.MISTAKE], told
+    assert "No known mistake" in told or verdict.causes
 
 
 # Right in another style
@@ -518,5 +525,5 @@ def row_wise_sum(x):
 )
 def test_another_style_passes(of, text, tmp_path):
     verdict, told = checked(of, text, tmp_path)
-    assert verdict["status"] == selfcheck.PASSED, told
-    assert verdict["compiled"], told
+    assert verdict.status is Ruling.PASSED, told
+    assert verdict.compiled, told

@@ -22,7 +22,7 @@ def row_wise_max_kernel(
 ):
     row = tl.program_id(0).to(tl.int64)
     lanes = tl.arange(0, BLOCK_SIZE).to(tl.int64)
-    row_ptr = x_ptr + row * stride_row
+    x_row_ptr = x_ptr + row * stride_row
 
     # TODO 1: one running maximum per lane, (BLOCK_SIZE,) in float32, before anything was seen
     # (1 line: tl.full). Which value does every other value beat?
@@ -34,7 +34,7 @@ def row_wise_max_kernel(
 
         # TODO 2: load the block, and in the masked lanes a value that leaves a maximum as it is
         # (1 line: tl.load).
-        values = tl.load(row_ptr + cols * stride_col, mask=mask, other=-float("inf"))
+        values = tl.load(x_row_ptr + cols * stride_col, mask=mask, other=-float("inf"))
 
         # TODO 3: the larger of the old maximum and the new value, lane by lane
         # (1 line: tl.maximum).

@@ -26,7 +26,7 @@ def row_wise_sum_kernel(
 
     # TODO 1: where this program's row begins, a pointer (1 line). Rows are stride_row elements
     # apart.
-    row_ptr = x_ptr + row * stride_row
+    x_row_ptr = x_ptr + row * stride_row
 
     # One running sum per lane; they are added to each other only once, at the end.
     sums = tl.zeros((BLOCK_SIZE,), dtype=tl.float32)
@@ -37,7 +37,7 @@ def row_wise_sum_kernel(
 
         # TODO 3: load them, and in the lanes that are masked out a value that leaves a sum as it is
         # (1 line: tl.load with `other`). Columns are stride_col elements apart.
-        values = tl.load(row_ptr + cols * stride_col, mask=mask, other=0.0)
+        values = tl.load(x_row_ptr + cols * stride_col, mask=mask, other=0.0)
 
         # TODO 4: add them to the running sums in float32 (1 line).
         sums += values.to(tl.float32)

@@ -2,13 +2,14 @@
 
 A row that does not fit in one block is seen block by block. Two numbers are kept of what was seen:
 
-    m = the maximum so far
-    d = the sum of exp(x - m) so far
+    m           = the maximum so far
+    denominator = the sum of exp(x - m) so far
 
-When a block brings a new maximum, what d holds was measured against the old one and is corrected:
+When a block brings a new maximum, the denominator, which was measured against the old one, is
+corrected:
 
     m_new = max(m, max(block))
-    d_new = d * exp(m - m_new) + sum(exp(block - m_new))
+    denominator_new = denominator * exp(m - m_new) + sum(exp(block - m_new))
 
 x (n_rows, n_cols) -> the same shape and dtype, any n_cols. `online_softmax` is one kernel, a
 program for each row. `split_online_softmax` spreads a row over many programs, in three kernels.
@@ -31,20 +32,20 @@ def online_softmax_kernel(
 ):
     row = tl.program_id(0).to(tl.int64)
     lanes = tl.arange(0, BLOCK_SIZE).to(tl.int64)
-    x_row = x_ptr + row * stride_x_row
-    out_row = out_ptr + row * stride_out_row
+    x_row_ptr = x_ptr + row * stride_x_row
+    out_row_ptr = out_ptr + row * stride_out_row
 
-    # TODO 1: m and d before anything was seen (2 lines). Floats: a loop keeps the type it starts
-    # with.
+    # TODO 1: m and the denominator before anything was seen (2 lines). Floats: a loop keeps the
+    # type it starts with.
     m = -float("inf")
-    d = 0.0
+    denominator = 0.0
 
-    # First pass: m and d of the whole row.
+    # First pass: m and the denominator of the whole row.
     for start in range(0, n_cols, BLOCK_SIZE):
         cols = start + lanes
         # The second pass reads the row again: ask the cache to keep it.
         x = tl.load(
-            x_row + cols * stride_x_col,
+            x_row_ptr + cols * stride_x_col,
             mask=cols < n_cols, other=-float("inf"), eviction_policy="evict_last",
         ).to(tl.float32)
 
@@ -55,28 +56,28 @@ def online_softmax_kernel(
         # While everything seen is -inf, so is m_new, and (-inf) - (-inf) is NaN. Subtract 0 then.
         safe_m = tl.where(m_new == -float("inf"), 0.0, m_new)
 
-        # TODO 3: d for the new maximum: the old d corrected, plus this block's sum (1 line).
-        # Subtract safe_m.
-        d = d * tl.exp(m - safe_m) + tl.sum(tl.exp(x - safe_m), axis=0)
+        # TODO 3: the denominator for the new maximum: the old one corrected, plus this block's sum
+        # (1 line). Subtract safe_m.
+        denominator = denominator * tl.exp(m - safe_m) + tl.sum(tl.exp(x - safe_m), axis=0)
 
         m = m_new
 
     # Second pass: read the row again and write the result.
-    scale = 1.0 / d
+    scale = 1.0 / denominator
     for start in range(0, n_cols, BLOCK_SIZE):
         cols = start + lanes
         x = tl.load(
-            x_row + cols * stride_x_col,
+            x_row_ptr + cols * stride_x_col,
             mask=cols < n_cols, other=-float("inf"), eviction_policy="evict_first",
         ).to(tl.float32)
 
         # TODO 4: store this block of the result (1 line).
-        tl.store(out_row + cols, tl.exp(x - m) * scale, mask=cols < n_cols)
+        tl.store(out_row_ptr + cols, tl.exp(x - m) * scale, mask=cols < n_cols)
 
 
 @triton.jit
 def chunk_stats_kernel(
-    x_ptr, m_ptr, d_ptr,  # m and d of each chunk, (n_rows, n_chunks), contiguous
+    x_ptr, m_ptr, denominator_ptr,  # m and denominator of each chunk, (n_rows, n_chunks)
     stride_x_row, stride_x_col,
     n_cols, n_chunks,
     CHUNK_SIZE: tl.constexpr,
@@ -93,18 +94,19 @@ def chunk_stats_kernel(
         x_ptr + row * stride_x_row + cols * stride_x_col, mask=cols < n_cols, other=-float("inf")
     ).to(tl.float32)
 
-    # TODO 6: m and d of this chunk alone, two scalars. A chunk of -inf only has d = 0 (3 lines).
+    # TODO 6: m and the denominator of this chunk alone, two scalars. A chunk of -inf only has a
+    # denominator of 0 (3 lines).
     m = tl.max(x, axis=0)
     safe_m = tl.where(m == -float("inf"), 0.0, m)
-    d = tl.sum(tl.exp(x - safe_m), axis=0)
+    denominator = tl.sum(tl.exp(x - safe_m), axis=0)
 
     tl.store(m_ptr + pid, m)
-    tl.store(d_ptr + pid, d)
+    tl.store(denominator_ptr + pid, denominator)
 
 
 @triton.jit
 def combine_kernel(
-    m_ptr, d_ptr, row_m_ptr, row_d_ptr,  # row_m and row_d: (n_rows,)
+    m_ptr, denominator_ptr, row_m_ptr, row_denominator_ptr,  # row_m and row_denominator: (n_rows,)
     n_chunks,
     BLOCK_SIZE: tl.constexpr,
 ):
@@ -112,21 +114,21 @@ def combine_kernel(
     chunks = tl.arange(0, BLOCK_SIZE)
     mask = chunks < n_chunks
     m = tl.load(m_ptr + row * n_chunks + chunks, mask=mask, other=-float("inf"))
-    d = tl.load(d_ptr + row * n_chunks + chunks, mask=mask, other=0.0)
+    denominator = tl.load(denominator_ptr + row * n_chunks + chunks, mask=mask, other=0.0)
 
-    # TODO 7: m and d of the whole row from those of its chunks, two scalars. Each chunk's d was
-    # measured against its own m (3 lines).
+    # TODO 7: m and the denominator of the whole row from those of its chunks, two scalars. Each
+    # chunk's denominator was measured against its own m (3 lines).
     row_m = tl.max(m, axis=0)
     safe_m = tl.where(row_m == -float("inf"), 0.0, row_m)
-    row_d = tl.sum(d * tl.exp(m - safe_m), axis=0)
+    row_denominator = tl.sum(denominator * tl.exp(m - safe_m), axis=0)
 
     tl.store(row_m_ptr + row, row_m)
-    tl.store(row_d_ptr + row, row_d)
+    tl.store(row_denominator_ptr + row, row_denominator)
 
 
 @triton.jit
 def normalize_kernel(
-    x_ptr, out_ptr, row_m_ptr, row_d_ptr,
+    x_ptr, out_ptr, row_m_ptr, row_denominator_ptr,
     stride_x_row, stride_x_col, stride_out_row,
     n_cols, n_blocks,
     BLOCK_SIZE: tl.constexpr,
@@ -136,7 +138,7 @@ def normalize_kernel(
     cols = (pid % n_blocks) * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
     mask = cols < n_cols
     m = tl.load(row_m_ptr + row)
-    scale = 1.0 / tl.load(row_d_ptr + row)
+    scale = 1.0 / tl.load(row_denominator_ptr + row)
     x = tl.load(
         x_ptr + row * stride_x_row + cols * stride_x_col, mask=mask, other=-float("inf")
     ).to(tl.float32)
@@ -161,7 +163,7 @@ def online_softmax(x: torch.Tensor) -> torch.Tensor:
         x.stride(0), x.stride(1), out.stride(0),
         n_cols,
         BLOCK_SIZE=BLOCK_SIZE,
-        num_warps=min(max(BLOCK_SIZE // 512, 1), 16),
+        num_warps=max(BLOCK_SIZE // 1024, 1),
     )
     return out
 
@@ -182,26 +184,25 @@ def split_online_softmax(x: torch.Tensor) -> torch.Tensor:
     CHUNK_SIZE = min(triton.next_power_of_2(n_cols), 8192)
     n_chunks = triton.cdiv(n_cols, CHUNK_SIZE)
     m = torch.empty((n_rows, n_chunks), dtype=torch.float32, device=x.device)
-    d = torch.empty_like(m)
+    denominator = torch.empty_like(m)
     row_m = torch.empty(n_rows, dtype=torch.float32, device=x.device)
-    row_d = torch.empty_like(row_m)
-    num_warps = min(max(CHUNK_SIZE // 1024, 1), 8)
+    row_denominator = torch.empty_like(row_m)
     chunk_stats_kernel[(n_rows * n_chunks,)](
-        x, m, d,
+        x, m, denominator,
         x.stride(0), x.stride(1),
         n_cols, n_chunks,
         CHUNK_SIZE=CHUNK_SIZE,
-        num_warps=num_warps,
+        num_warps=max(CHUNK_SIZE // 1024, 1),
     )
     combine_kernel[(n_rows,)](
-        m, d, row_m, row_d,
+        m, denominator, row_m, row_denominator,
         n_chunks,
         BLOCK_SIZE=triton.next_power_of_2(n_chunks),
     )
     BLOCK_SIZE = min(triton.next_power_of_2(n_cols), 1024)
     n_blocks = triton.cdiv(n_cols, BLOCK_SIZE)
     normalize_kernel[(n_rows * n_blocks,)](
-        x, out, row_m, row_d,
+        x, out, row_m, row_denominator,
         x.stride(0), x.stride(1), out.stride(0),
         n_cols, n_blocks,
         BLOCK_SIZE=BLOCK_SIZE,

@@ -32,6 +32,7 @@ def config(BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, num_warps, num_stages) -> triton.
     return triton.Config(blocks, num_warps, num_stages, pre_hook=set_block_shapes)
 
 
+SMALLEST = config(64, 64, 32, 8, num_warps=4, num_stages=3)  # fits every GPU, and small matrices
 CONFIGS = [
     config(128, 128, 64, 8, num_warps=8, num_stages=3),
     config(128, 256, 64, 8, num_warps=8, num_stages=3),
@@ -40,7 +41,7 @@ CONFIGS = [
     config(128, 128, 64, 8, num_warps=4, num_stages=4),
     config(128, 256, 32, 8, num_warps=8, num_stages=3),  # for float32
     config(128, 128, 32, 8, num_warps=8, num_stages=3),
-    config(64, 64, 32, 8, num_warps=4, num_stages=3),  # fits every GPU, and small matrices
+    SMALLEST,
 ]
 
 
@@ -57,7 +58,14 @@ def worth_trying(configs: list, args: dict, **options) -> list:
         large = c.kwargs["BLOCK_M"] > max(M, 64) or c.kwargs["BLOCK_N"] > max(N, 64)
         return block * c.num_stages <= memory and not large
 
-    return [c for c in configs if fits(c)] or configs[-1:]
+    return [c for c in configs if fits(c)] or [SMALLEST]
+
+
+def size_class_of(*sizes: int) -> int:
+    """One number for all sizes with the same powers of two below them: what is tuned for. So a new
+    length costs no new tuning, unless it is twice as long.
+    """
+    return sum(size.bit_length() << (8 * position) for position, size in enumerate(sizes))
 
 
 @triton.jit
@@ -70,12 +78,12 @@ def load_block(desc, row, col, TRANSPOSED: tl.constexpr):
 
 
 @triton.autotune(
-    CONFIGS, key=["M", "N", "K"], prune_configs_by={"early_config_prune": worth_trying}
+    CONFIGS, key=["size_class"], prune_configs_by={"early_config_prune": worth_trying}
 )
-@triton.jit
+@triton.jit(do_not_specialize=["size_class"])
 def advanced_matmul_kernel(
     a_desc, b_desc, bias_ptr, c_ptr,
-    M, N, K,
+    M, N, K, size_class,  # size_class: only for the autotuner
     stride_bias, stride_cm,
     A_TRANSPOSED: tl.constexpr, B_TRANSPOSED: tl.constexpr, HAS_BIAS: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
@@ -133,7 +141,7 @@ def advanced_matmul(
     b or bias has another dtype.
     """
     if a.dim() != 2 or b.dim() != 2:
-        raise ValueError(f"a and b must be 2-D, they have shapes {[*a.shape]} and {[*b.shape]}")
+        raise ValueError(f"a and b must be 2-D, have shapes {tuple(a.shape)}, {tuple(b.shape)}")
     if a.shape[1] != b.shape[0]:
         raise ValueError(f"a has {a.shape[1]} columns and b has {b.shape[0]} rows: must be equal")
     if a.dtype not in DTYPES:
@@ -146,7 +154,7 @@ def advanced_matmul(
     M, K = a.shape
     N = b.shape[1]
     if bias is not None and bias.shape != (N,):
-        raise ValueError(f"bias has shape {[*bias.shape]}, it must be [{N}], b's columns")
+        raise ValueError(f"bias has shape {tuple(bias.shape)}, it must be {(N,)}, b's columns")
 
     c = torch.empty((M, N), dtype=a.dtype, device=a.device)
     if c.numel() == 0:
@@ -165,7 +173,7 @@ def advanced_matmul(
         TensorDescriptor.from_tensor(a, [1, 1]),  # see set_block_shapes
         TensorDescriptor.from_tensor(b, [1, 1]),
         bias, c,
-        M, N, K,
+        M, N, K, size_class_of(M, N, K),
         0 if bias is None else bias.stride(0), c.stride(0),
         A_TRANSPOSED=a_transposed, B_TRANSPOSED=b_transposed, HAS_BIAS=bias is not None,
         INPUT_PRECISION=INPUT_PRECISION,

@@ -15,7 +15,7 @@ DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 
 @triton.jit
-def erf(z):
+def erf_of(z):
     """erf to 1.5e-7, which is float32's own precision, in fewer instructions than tl.erf.
 
     Abramowitz and Stegun, Handbook of Mathematical Functions, formula 7.1.26.
@@ -28,23 +28,24 @@ def erf(z):
 
 
 @triton.jit
-def exact(x):
+def gelu_exact_of(x):
     """The exact GELU of a float32 block."""
-    # TODO 1: x / 2 * (1 + erf(x / sqrt(2))), with erf above (1 line). 1 / sqrt(2) is
+    # TODO 1: x / 2 * (1 + erf(x / sqrt(2))), with erf_of above (1 line). 1 / sqrt(2) is
     # 0.7071067811865476.
-    y = 0.5 * x * (1.0 + erf(x * 0.7071067811865476))
+    y = 0.5 * x * (1.0 + erf_of(x * 0.7071067811865476))
 
     return y
 
 
 @triton.jit
-def with_tanh(x):
+def gelu_tanh_of(x):
     """The tanh GELU of a float32 block."""
     # TODO 2: u of the formula above (1 line). sqrt(2 / pi) is 0.7978845608028654.
     u = 0.7978845608028654 * (x + 0.044715 * x * x * x)
 
-    # TODO 3: x / 2 * (1 + tanh(u)) without tanh, which Triton does not have, and without
-    # exp(2 u), which overflows: (1 + tanh(u)) / 2 is sigmoid(2 u) (1 line: tl.sigmoid).
+    # TODO 3: x / 2 * (1 + tanh(u)), with neither tanh, which is a call into CUDA's or AMD's
+    # library, nor exp(2 u), which overflows: (1 + tanh(u)) / 2 is sigmoid(2 u)
+    # (1 line: tl.sigmoid).
     y = x * tl.sigmoid(2.0 * u)
 
     return y
@@ -75,7 +76,9 @@ def gelu_kernel(
         bias = tl.load(bias_ptr + cols * stride_bias, mask=mask, other=0.0).to(tl.float32)
         x = x + residual + bias
 
-    y = exact(x) if EXACT else with_tanh(x)  # EXACT is a constexpr: decided at compile time
+    # EXACT is a constexpr: this is decided when the kernel is compiled.
+    y = gelu_exact_of(x) if EXACT else gelu_tanh_of(x)
+
     # TODO 5: store y; the rows of out are contiguous (1 line).
     tl.store(out_ptr + row * n_cols + cols, y, mask=mask)
 
@@ -100,7 +103,7 @@ def fused_residual_bias_gelu(
     """
     for name, other, shape in (("residual", residual, x.shape), ("bias", bias, x.shape[-1:])):
         if other.shape != shape:
-            raise ValueError(f"{name} has shape {[*other.shape]}, it must be {[*shape]}")
+            raise ValueError(f"{name} has shape {tuple(other.shape)}, it must be {tuple(shape)}")
         if other.dtype != x.dtype:
             raise TypeError(f"{name} is {other.dtype} and x is {x.dtype}: must be equal")
         if other.device != x.device:

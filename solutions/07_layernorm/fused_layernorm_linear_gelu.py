@@ -28,19 +28,21 @@ def fused_layernorm_linear_gelu_kernel(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):
     # Programs that follow each other share their rows, which are then in the L2 cache.
-    rows = tl.program_id(1).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
-    cols = tl.program_id(0).to(tl.int64) * BLOCK_N + tl.arange(0, BLOCK_N)
+    pid = tl.program_id(0).to(tl.int64)
+    tiles_n = tl.cdiv(N, BLOCK_N)
+    rows = (pid // tiles_n) * BLOCK_M + tl.arange(0, BLOCK_M)
+    cols = (pid % tiles_n) * BLOCK_N + tl.arange(0, BLOCK_N)
     row_mask = rows[:, None] < M
     col_mask = cols[None, :] < N
-    x_rows = x_ptr + rows[:, None] * stride_xm
-    weight_cols = weight_ptr + cols[None, :] * stride_wn
+    x_row_ptrs = x_ptr + rows[:, None] * stride_xm
+    weight_col_ptrs = weight_ptr + cols[None, :] * stride_wn
 
     mean = tl.zeros((BLOCK_M,), dtype=tl.float32)  # of the columns so far
     squares = tl.zeros((BLOCK_M,), dtype=tl.float32)  # their squared distances from it, summed
     for k in range(0, K, BLOCK_K):
         ks = k + tl.arange(0, BLOCK_K).to(tl.int64)
         k_mask = ks[None, :] < K
-        x = tl.load(x_rows + ks[None, :] * stride_xk, mask=row_mask & k_mask, other=0.0)
+        x = tl.load(x_row_ptrs + ks[None, :] * stride_xk, mask=row_mask & k_mask, other=0.0)
         x = x.to(tl.float32)
         count = tl.minimum(K - k, BLOCK_K)  # columns of this block
         # TODO 1: the mean of this block of each row, shape (BLOCK_M,), and its squared distances
@@ -61,8 +63,9 @@ def fused_layernorm_linear_gelu_kernel(
     accumulator = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
     for k in range(0, K, BLOCK_K):
         ks = k + tl.arange(0, BLOCK_K).to(tl.int64)
-        x = tl.load(x_rows + ks[None, :] * stride_xk, mask=row_mask & (ks[None, :] < K), other=0.0)
-        weight_ptrs = weight_cols + ks[:, None] * stride_wk
+        x_mask = row_mask & (ks[None, :] < K)
+        x = tl.load(x_row_ptrs + ks[None, :] * stride_xk, mask=x_mask, other=0.0)
+        weight_ptrs = weight_col_ptrs + ks[:, None] * stride_wk
         weight = tl.load(weight_ptrs, mask=(ks[:, None] < K) & col_mask, other=0.0)
         # TODO 3: the block of x, normed in float32 (1 line). Lanes past K may hold anything finite:
         # the weight is 0 there.
@@ -87,7 +90,7 @@ def fused_layernorm_linear_gelu(x: torch.Tensor, weight: torch.Tensor) -> torch.
     if x is not one of DTYPES or weight has another dtype.
     """
     if x.dim() != 2 or weight.dim() != 2:
-        raise ValueError(f"x, weight must be 2-D, have shapes {[*x.shape]}, {[*weight.shape]}")
+        raise ValueError(f"x, weight must be 2-D, not {tuple(x.shape)}, {tuple(weight.shape)}")
     if x.shape[1] != weight.shape[0]:
         raise ValueError(f"x has {x.shape[1]} columns, weight {weight.shape[0]} rows: must agree")
     if x.dtype not in DTYPES:
@@ -106,7 +109,7 @@ def fused_layernorm_linear_gelu(x: torch.Tensor, weight: torch.Tensor) -> torch.
         return out.zero_()
 
     BLOCK_M, BLOCK_N = 128, 128
-    grid = (triton.cdiv(N, BLOCK_N), triton.cdiv(M, BLOCK_M))
+    grid = (triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N),)
     fused_layernorm_linear_gelu_kernel[grid](
         x, weight, out,
         M, N, K,

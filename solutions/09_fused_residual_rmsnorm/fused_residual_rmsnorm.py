@@ -12,7 +12,6 @@ import triton
 import triton.language as tl
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
-MAX_COLS = 65536
 MAX_COLS_IN_REGISTERS = 32768  # a longer row is read again, which the L2 cache makes cheap
 
 
@@ -32,36 +31,39 @@ def fused_residual_rmsnorm_kernel(
     tail_cols = HEAD + tl.arange(0, TAIL).to(tl.int64)[None, :]
     mask = tail_cols < n_cols  # of the tail; every column of the head exists
 
-    x_rows = x_ptr + rows * stride_x_row
-    residual_rows = residual_ptr + rows * stride_residual_row
+    x_row_ptrs = x_ptr + rows * stride_x_row
+    residual_row_ptrs = residual_ptr + rows * stride_residual_row
     # TODO 1: x plus residual in float32, for the head, shape (ROWS, HEAD) (2 lines).
-    head = tl.load(x_rows + head_cols * stride_x_col).to(tl.float32)
-    head += tl.load(residual_rows + head_cols * stride_residual_col).to(tl.float32)
+    head = tl.load(x_row_ptrs + head_cols * stride_x_col).to(tl.float32)
+    head += tl.load(residual_row_ptrs + head_cols * stride_residual_col).to(tl.float32)
 
     # TODO 2: the same for the tail, shape (ROWS, TAIL) (4 lines).
-    x_ptrs = x_rows + tail_cols * stride_x_col
-    residual_ptrs = residual_rows + tail_cols * stride_residual_col
+    x_ptrs = x_row_ptrs + tail_cols * stride_x_col
+    residual_ptrs = residual_row_ptrs + tail_cols * stride_residual_col
     tail = tl.load(x_ptrs, mask=mask, other=0.0).to(tl.float32)
     tail += tl.load(residual_ptrs, mask=mask, other=0.0).to(tl.float32)
 
-    # TODO 3: store the sum, which the next block of the model adds to (2 lines). The norm below
-    # goes on with the float32 sum, which is not rounded.
+    # TODO 3: store the sum, which the next block of the model adds to (2 lines).
     tl.store(residual_out_ptr + rows * stride_out_row + head_cols, head)
     tl.store(residual_out_ptr + rows * stride_out_row + tail_cols, tail, mask=mask)
+
+    # The store has rounded it. The norm is that of the rounded sum, as others will read it.
+    head = head.to(residual_out_ptr.dtype.element_ty).to(tl.float32)
+    tail = tail.to(residual_out_ptr.dtype.element_ty).to(tl.float32)
 
     # TODO 4: 1 over the root mean square of the sum, with eps, shape (ROWS, 1) (3 lines).
     squares = tl.sum(head * head, axis=1, keep_dims=True)
     squares += tl.sum(tail * tail, axis=1, keep_dims=True)
     rrms = tl.rsqrt(squares / n_cols + eps)
 
-    out_rows = out_ptr + rows * stride_out_row
+    out_row_ptrs = out_ptr + rows * stride_out_row
     # TODO 5: the head's weight in float32, and its part of the output (2 lines).
     weight = tl.load(weight_ptr + head_cols * stride_weight).to(tl.float32)
-    tl.store(out_rows + head_cols, head * rrms * weight)
+    tl.store(out_row_ptrs + head_cols, head * rrms * weight)
 
     # TODO 6: the same for the tail (2 lines).
     weight = tl.load(weight_ptr + tail_cols * stride_weight, mask=mask, other=0.0).to(tl.float32)
-    tl.store(out_rows + tail_cols, tail * rrms * weight, mask=mask)
+    tl.store(out_row_ptrs + tail_cols, tail * rrms * weight, mask=mask)
 
 
 @triton.jit
@@ -75,33 +77,35 @@ def long_fused_residual_rmsnorm_kernel(
 ):
     row = tl.program_id(0).to(tl.int64)
     lanes = tl.arange(0, BLOCK_SIZE).to(tl.int64)
-    x_row = x_ptr + row * stride_x_row
-    residual_row = residual_ptr + row * stride_residual_row
-    out_row = out_ptr + row * stride_out_row
-    residual_out_row = residual_out_ptr + row * stride_out_row
+    x_row_ptr = x_ptr + row * stride_x_row
+    residual_row_ptr = residual_ptr + row * stride_residual_row
+    out_row_ptr = out_ptr + row * stride_out_row
+    residual_out_row_ptr = residual_out_ptr + row * stride_out_row
 
     squares = tl.zeros((BLOCK_SIZE,), dtype=tl.float32)
     for start in range(0, n_cols, BLOCK_SIZE):
         cols = start + lanes
         mask = cols < n_cols
-        x_ptrs = x_row + cols * stride_x_col
-        residual_ptrs = residual_row + cols * stride_residual_col
-        # TODO 7: the sum in float32, stored, and its squares added, lane by lane (4 lines).
+        x_ptrs = x_row_ptr + cols * stride_x_col
+        residual_ptrs = residual_row_ptr + cols * stride_residual_col
+        # TODO 7: the sum in float32, stored, then rounded as it was stored, and its squares added,
+        # lane by lane (5 lines).
         total = tl.load(x_ptrs, mask=mask, other=0.0).to(tl.float32)
         total += tl.load(residual_ptrs, mask=mask, other=0.0).to(tl.float32)
-        tl.store(residual_out_row + cols, total, mask=mask)
+        tl.store(residual_out_row_ptr + cols, total, mask=mask)
+        total = total.to(residual_out_ptr.dtype.element_ty).to(tl.float32)
         squares += total * total
 
     rrms = tl.rsqrt(tl.sum(squares, axis=0) / n_cols + eps)
     for start in range(0, n_cols, BLOCK_SIZE):
         cols = start + lanes
         mask = cols < n_cols
-        # The sum again, as it was stored, so rounded: one tensor to read, and not two. This program
-        # wrote it, with the same lanes, so it is there.
-        total = tl.load(residual_out_row + cols, mask=mask, other=0.0).to(tl.float32)
+        # The sum again, as it was stored: one tensor to read, and not two. This program wrote it,
+        # with the same lanes, so it is there.
+        total = tl.load(residual_out_row_ptr + cols, mask=mask, other=0.0).to(tl.float32)
         weight = tl.load(weight_ptr + cols * stride_weight, mask=mask, other=0.0).to(tl.float32)
         # TODO 8: store this block of the output (1 line).
-        tl.store(out_row + cols, total * rrms * weight, mask=mask)
+        tl.store(out_row_ptr + cols, total * rrms * weight, mask=mask)
 
 
 def fused_residual_rmsnorm(
@@ -110,21 +114,19 @@ def fused_residual_rmsnorm(
     """(output, residual_out): the RMS norm of x + residual, and x + residual itself.
 
     x and residual (n_rows, n_cols), weight (n_cols,). residual_out is rounded once, to x's dtype.
-    The norm sees the sum before it is rounded (of rows longer than 32,768 columns, after).
+    The norm is that of residual_out: of the sum after it was rounded.
 
-    Raises ValueError if x is not 2-D or has more than 65,536 columns, or if residual or weight does
-    not fit; TypeError if x is not one of DTYPES or residual or weight has another dtype.
+    Raises ValueError if x is not 2-D or residual or weight does not fit, TypeError if x is not one
+    of DTYPES or residual or weight has another dtype.
     """
     if x.dim() != 2:
-        raise ValueError(f"x must be 2-D, it has shape {[*x.shape]}")
+        raise ValueError(f"x must be 2-D, it has shape {tuple(x.shape)}")
     if x.dtype not in DTYPES:
         raise TypeError(f"x is {x.dtype}, it must be one of {DTYPES}")
     n_rows, n_cols = x.shape
-    if n_cols > MAX_COLS:
-        raise ValueError(f"x has {n_cols} columns, at most {MAX_COLS} are supported")
     for name, other, shape in (("residual", residual, x.shape), ("weight", weight, (n_cols,))):
         if other.shape != shape:
-            raise ValueError(f"{name} has shape {[*other.shape]}, it must be {[*shape]}")
+            raise ValueError(f"{name} has shape {tuple(other.shape)}, it must be {tuple(shape)}")
         if other.dtype != x.dtype:
             raise TypeError(f"{name} is {other.dtype} and x is {x.dtype}: must be equal")
         if other.device != x.device:
@@ -139,18 +141,24 @@ def fused_residual_rmsnorm(
 
     tensors = (x, residual, weight, out, residual_out)
     strides = (*x.stride(), *residual.stride(), weight.stride(0), out.stride(0))
-    if n_cols > MAX_COLS_IN_REGISTERS:
+    if n_cols > MAX_COLS_IN_REGISTERS:  # a whole multiprocessor for each row, in four steps
+        BLOCK_SIZE = min(triton.next_power_of_2(n_cols) // 4, 32768)
         long_fused_residual_rmsnorm_kernel[(n_rows,)](
-            *tensors, *strides, eps, n_cols, BLOCK_SIZE=8192, num_warps=32
+            *tensors, *strides, eps, n_cols, BLOCK_SIZE=BLOCK_SIZE, num_warps=32
         )
         return out, residual_out
 
-    HEAD = max(triton.next_power_of_2(n_cols) // 2, 1)  # the two blocks of lesson 07
+    HEAD = triton.next_power_of_2(n_cols + 1) // 2  # the two blocks of lesson 07
     TAIL = triton.next_power_of_2(max(n_cols - HEAD, 1))
     ROWS = max(1024 // HEAD, 1)  # short rows share a program
     fused_residual_rmsnorm_kernel[(triton.cdiv(n_rows, ROWS),)](
         *tensors, *strides, n_rows, eps, n_cols,
         ROWS=ROWS, HEAD=HEAD, TAIL=TAIL,
-        num_warps=min(max(ROWS * HEAD // (1024 if HEAD <= 8192 else 512), 1), 32),
+        num_warps=warps_for(ROWS * (HEAD + TAIL)),
     )
     return out, residual_out
+
+
+def warps_for(n_elements: int) -> int:
+    """One warp for every 1,024 elements that a program holds (lesson 02), a power of two."""
+    return min(max(triton.next_power_of_2(n_elements // 1024 + 1) // 2, 1), 32)

@@ -42,8 +42,10 @@ def scores_kernel(
 
     rows = (tile // tiles_n) * BLOCK_M + tl.arange(0, BLOCK_M)  # queries
     cols = (tile % tiles_n) * BLOCK_N + tl.arange(0, BLOCK_N)  # keys
-    q_rows = q_ptr + batch * stride_q_batch + head * stride_q_head + rows[:, None] * stride_q_row
-    k_rows = k_ptr + batch * stride_k_batch + head * stride_k_head + cols[None, :] * stride_k_row
+    q_ptr += batch * stride_q_batch + head * stride_q_head
+    k_ptr += batch * stride_k_batch + head * stride_k_head
+    q_row_ptrs = q_ptr + rows[:, None] * stride_q_row
+    k_row_ptrs = k_ptr + cols[None, :] * stride_k_row
 
     accumulator = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
     for d in range(0, head_dim, BLOCK_D):
@@ -51,9 +53,9 @@ def scores_kernel(
         q_mask = (rows[:, None] < n_queries) & (dims[None, :] < head_dim)
         k_mask = (dims[:, None] < head_dim) & (cols[None, :] < n_keys)
         # TODO 2: a block of q, shape (BLOCK_M, BLOCK_D), and of k transposed, shape
-        # (BLOCK_D, BLOCK_N) (2 lines). k_rows has one key in each column already.
-        q = tl.load(q_rows + dims[None, :] * stride_q_dim, mask=q_mask, other=0.0)
-        k_t = tl.load(k_rows + dims[:, None] * stride_k_dim, mask=k_mask, other=0.0)
+        # (BLOCK_D, BLOCK_N) (2 lines). k_row_ptrs has one key in each column already.
+        q = tl.load(q_row_ptrs + dims[None, :] * stride_q_dim, mask=q_mask, other=0.0)
+        k_t = tl.load(k_row_ptrs + dims[:, None] * stride_k_dim, mask=k_mask, other=0.0)
 
         accumulator = tl.dot(q, k_t, accumulator, input_precision=INPUT_PRECISION)
 
@@ -99,8 +101,9 @@ def weighted_sum_kernel(
     dims = tl.arange(0, BLOCK_D).to(tl.int64)
     row_mask = rows[:, None] < n_queries
     dim_mask = dims[None, :] < head_dim
-    probs_rows = probs_ptr + (batch_head * n_queries + rows[:, None]) * n_keys
-    v_dims = v_ptr + batch * stride_v_batch + head * stride_v_head + dims[None, :] * stride_v_dim
+    probs_row_ptrs = probs_ptr + (batch_head * n_queries + rows[:, None]) * n_keys
+    v_ptr += batch * stride_v_batch + head * stride_v_head
+    v_dim_ptrs = v_ptr + dims[None, :] * stride_v_dim
 
     last_key = n_keys
     if CAUSAL:
@@ -114,9 +117,9 @@ def weighted_sum_kernel(
         # TODO 6: a block of the probabilities, shape (BLOCK_M, BLOCK_K), one of v, shape
         # (BLOCK_K, BLOCK_D), and their product added (4 lines).
         probs_mask = row_mask & (keys[None, :] < n_keys)
-        probs = tl.load(probs_rows + keys[None, :], mask=probs_mask, other=0.0)
+        probs = tl.load(probs_row_ptrs + keys[None, :], mask=probs_mask, other=0.0)
         v_mask = (keys[:, None] < n_keys) & dim_mask
-        v = tl.load(v_dims + keys[:, None] * stride_v_row, mask=v_mask, other=0.0)
+        v = tl.load(v_dim_ptrs + keys[:, None] * stride_v_row, mask=v_mask, other=0.0)
         accumulator = tl.dot(probs, v, accumulator, input_precision=INPUT_PRECISION)
 
     out_ptrs = out_ptr + (batch_head * n_queries + rows[:, None]) * head_dim + dims[None, :]
@@ -176,14 +179,14 @@ def naive_attention(
 def check_arguments(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
     """Raise what the docstring above says."""
     if q.dim() != 4:
-        raise ValueError(f"q must be [batch, heads, n_queries, head_dim], it is {[*q.shape]}")
+        raise ValueError(f"q must be [batch, heads, n_queries, head_dim], it is {tuple(q.shape)}")
     if q.dtype not in DTYPES:
         raise TypeError(f"q is {q.dtype}, it must be one of {DTYPES}")
     if q.shape[3] > MAX_HEAD_DIM:
         raise ValueError(f"q has a head_dim of {q.shape[3]}, at most {MAX_HEAD_DIM} is supported")
     for name, other in (("k", k), ("v", v)):
         if other.dim() != 4 or other.shape[:2] != q.shape[:2] or other.shape[3] != q.shape[3]:
-            raise ValueError(f"{name} is {[*other.shape]}, it must agree with q, {[*q.shape]}")
+            raise ValueError(f"{name} is {tuple(other.shape)} and q {tuple(q.shape)}: must agree")
         if other.dtype != q.dtype:
             raise TypeError(f"{name} is {other.dtype} and q is {q.dtype}: must be equal")
         if other.device != q.device:

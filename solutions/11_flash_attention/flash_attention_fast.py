@@ -179,7 +179,7 @@ def attend(
             # then make NaN.
             m = gl.maximum(gl.max(scores, 1) * scale, -1e30)
             numerators = gl.exp2(scores * scale - m[:, None])
-            l = gl.sum(numerators, 1)
+            denominator = gl.sum(numerators, 1)
             p = gl.convert_layout(numerators.to(dtype), LEFT)
             accumulator = gl.zeros([ROWS, BLOCK_D], gl.float32, OUT)
             shrink = gl.full([ROWS], 1.0, gl.float32, OF_ROWS)
@@ -212,20 +212,22 @@ def attend(
                 m_new = gl.maximum(m, gl.max(scores, 1) * scale)
                 numerators = gl.exp2(scores * scale - m_new[:, None])
                 shrink = gl.exp2(m - m_new)
-                l = l * shrink + gl.sum(numerators, 1)
+                denominator = denominator * shrink + gl.sum(numerators, 1)
                 p_next = gl.convert_layout(numerators.to(dtype), LEFT)
                 m = m_new
                 i += 1
 
                 # With two groups there are registers for the exponentials while the product with v
-                # is under way. l needs them all: naming it in the wait keeps them before the
-                # wait. Three groups overlap with each other.
+                # is under way. The denominator needs them all: naming it in the wait keeps them
+                # before the wait. Three groups overlap with each other.
                 more = block + 1 < blocks
                 if GROUPS == 2:
                     mbarrier.wait(
                         k_full.index((i + 1) % STAGES), (i + 1) // STAGES & 1, pred=more
                     )
-                    accumulator, l, _ = warpgroup_mma_wait(0, deps=[accumulator, l, p])
+                    accumulator, denominator, _ = warpgroup_mma_wait(
+                        0, deps=[accumulator, denominator, p]
+                    )
                 else:
                     accumulator, _ = warpgroup_mma_wait(0, deps=[accumulator, p])
                     mbarrier.wait(
@@ -245,7 +247,7 @@ def attend(
             mbarrier.arrive(v_empty.index(i % STAGES))
             i += 1
 
-            out = accumulator * gl.convert_layout(1 / l, gl.SliceLayout(1, OUT))[:, None]
+            out = accumulator * gl.convert_layout(1 / denominator, gl.SliceLayout(1, OUT))[:, None]
             out_smem.index(GROUP).store(out.to(dtype).reshape([1, 1, ROWS, BLOCK_D]))
             fence_async_shared()
             tma.async_copy_shared_to_global(
