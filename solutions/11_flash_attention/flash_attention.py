@@ -118,14 +118,19 @@ def worth_trying(configs: list, args: dict, **options) -> list:
     if max(args["n_queries"], args["n_keys"]) <= 256:
         return [FOR_FEW_KEYS if FOR_FEW_KEYS in fitting else SMALLEST]
     deepest = {}
-    for c in sorted(fitting, key=lambda c: c.num_stages):
-        deepest[c.kwargs["BLOCK_M"], c.kwargs["BLOCK_N"]] = c
+    for c in fitting:
+        tile = c.kwargs["BLOCK_M"], c.kwargs["BLOCK_N"]
+        deepest[tile] = max(c, deepest.get(tile, c), key=lambda c: c.num_stages)
     return list(deepest.values())
 
 
 def size_class_of(*sizes: int) -> int:
-    """As in lesson 05: one number for all sizes with the same powers of two below them."""
-    return sum(size.bit_length() << (8 * position) for position, size in enumerate(sizes))
+    """As in lesson 05: one number for all sizes that begin with the same three binary digits."""
+    number = 0
+    for size in sizes:
+        digits = size.bit_length()
+        number = number << 8 | digits << 2 | size >> max(digits - 3, 0) & 3
+    return number
 
 
 @triton.autotune(
