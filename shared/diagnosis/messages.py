@@ -95,8 +95,7 @@ MESSAGES = (
     Message("Cannot make_shape_compatible|shape mismatch|could not be broadcast|Cannot broadcast",
         says="Two blocks of different shapes meet.",
         look="Give a vector its second axis: v[:, None] is a column, v[None, :] a row."),
-    Message("Expected pointer argument to have shape|Mask argument cannot be block type|"
-            "Value argument cannot be block type",
+    Message("Expected pointer argument to have shape|(Mask|Value) argument cannot be block type",
         says="The pointers, the mask and the value of a load or store must have one shape.",
         look="Make offsets and mask from the same tl.arange."),
     Message(r"module 'triton.language(\.math)?' has no attribute",
@@ -123,11 +122,10 @@ MESSAGES = (
     Message(r"cpu tensor\?|cannot be accessed from Triton",
         says="An argument is not in this GPU's memory.",
         look="Allocate with device=x.device."),
-    Message("UnboundLocalError|is not defined|referenced before assignment",
+    Message("UnboundLocalError|is not defined(?! for)|referenced before assignment",
         says="A name is used that was not assigned on the way here.",
         look="Check the spelling, and whether a TODO above defines it."),
-    Message(r"missing \d+ required positional argument|"
-            "got an unexpected keyword|multiple values for argument",
+    Message(r"missing \d+ required positional|an unexpected keyword|multiple values for argument",
         says="The launch does not pass what the kernel's parameters ask for.",
         look="Compare the two lists, in order."),
     # Of the machine, whatever the kernel is.

@@ -109,15 +109,11 @@ class Guarded:
         after = elements[elements >= span]
         before = elements[elements < 0]
         if after.numel():
-            return (
-                f"{_count(after.numel(), 'element')} written past the end of {self.name}, "
-                f"the first one at {int(after[0]) - span + 1} past its last element"
-            )
+            what = f"{_count(after.numel(), 'element')} written past the end of {self.name}"
+            return f"{what}, the first one at {int(after[0]) - span + 1} past its last element"
         if before.numel():
-            return (
-                f"{_count(before.numel(), 'element')} written before the start of {self.name}, "
-                f"the nearest one {-int(before[-1])} before its first element"
-            )
+            what = f"{_count(before.numel(), 'element')} written before the start of {self.name}"
+            return f"{what}, the nearest one {-int(before[-1])} before its first element"
         inside = {int(e) for e in elements}
         index = _element_index(int(elements[0]), self.view)
         if index is None:

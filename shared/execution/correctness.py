@@ -28,6 +28,7 @@ from shared.execution.inputs import make_inputs
 from shared.execution.memory import AccessError, Recorder
 from shared.facts.findings import CaseResult, Comparison, Finding, Status
 from shared.lesson.exercise import Case, Function
+from shared.lesson.prose import unbroken
 
 _SLICE = 1 << 24  # outputs larger than this are compared in slices along the first axis
 
@@ -253,10 +254,9 @@ def run_case(
             second.text = f"a second call, with other values: {second.text}"
             return second
         if not all(torch.equal(a, b) for a, b in zip(kept, outcome.outputs, strict=True)):
-            return Outcome(
-                Status.CONTRACT,
-                "the second call changed what the first call had returned: "
-                "each call needs an output of its own",
+            return _broken(
+                unbroken("""the second call changed what the first call had returned: each call
+                    needs an output of its own""")
             )
     return outcome
 
@@ -321,49 +321,42 @@ def _call_and_judge(
     return outcome
 
 
+def _broken(text: str) -> Outcome:
+    """What the lesson's contract asks for is not kept."""
+    return Outcome(Status.CONTRACT, text)
+
+
 def _check_contract(result, inputs, expectation: Expectation) -> Outcome | None:
     expected = expectation.shapes()
     name = expectation.function.name
     if result is None:
-        return Outcome(Status.CONTRACT, f"{name} returned None. Is its `return` missing?")
+        return _broken(f"{name} returned None. Is its `return` missing?")
     if result is Ellipsis:
-        return Outcome(Status.CONTRACT, f"{name} returned `...`.")
+        return _broken(f"{name} returned `...`.")
     results = as_tuple(result)
     if len(results) != len(expected):
-        return Outcome(
-            Status.CONTRACT, f"{name} returned {len(results)} values, {len(expected)} are expected."
-        )
+        return _broken(f"{name} returned {len(results)} values, {len(expected)} are expected.")
     for position, (value, (shape, dtype)) in enumerate(zip(results, expected, strict=True)):
         what = f"{name} returned" if len(expected) == 1 else f"result {position + 1} of {name} is"
         if type(value) is not torch.Tensor:
-            return Outcome(
-                Status.CONTRACT, f"{what} a {type(value).__name__}, a tensor is expected."
-            )
+            return _broken(f"{what} a {type(value).__name__}, a tensor is expected.")
         if value.shape != shape:
-            return Outcome(
-                Status.CONTRACT,
-                f"{what} a tensor of shape {tuple(value.shape)}, {tuple(shape)} is expected.",
-            )
+            shapes = f"{tuple(value.shape)}, {tuple(shape)} is expected."
+            return _broken(f"{what} a tensor of shape {shapes}")
         if value.dtype != dtype:
-            return Outcome(
-                Status.CONTRACT,
-                f"{what} {_plain(value.dtype)}, {_plain(dtype)} is expected: "
-                "the result has the input's dtype.",
+            return _broken(
+                unbroken(f"""{what} {_plain(value.dtype)}, {_plain(dtype)} is expected: the result
+                    has the input's dtype.""")
             )
         if value.device != inputs[0].device:
-            return Outcome(
-                Status.CONTRACT,
-                f"{what} a tensor on {value.device}, the inputs are on {inputs[0].device}.",
-            )
+            devices = f"{value.device}, the inputs are on {inputs[0].device}."
+            return _broken(f"{what} a tensor on {devices}")
         for tensor in inputs:
             if (
                 value.numel()
                 and value.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr()
             ):
-                return Outcome(
-                    Status.CONTRACT,
-                    f"{what} an input, or a view of one: the result needs memory of its own.",
-                )
+                return _broken(f"{what} an input, or a view of one: it needs memory of its own.")
     return None
 
 
@@ -373,21 +366,18 @@ def _run_refusal(call, case: Case, inputs) -> Outcome:
     except (ValueError, TypeError) as error:
         if re.search(rf"\b{case.refuses}\b", str(error)):
             return Outcome(Status.OK)
-        return Outcome(
-            Status.CONTRACT,
-            f"{type(error).__name__} is right for {case.refuses} {case.misfit}, but its message "
-            f"does not name {case.refuses}: {first_line(error)}",
+        return _broken(
+            unbroken(f"""{type(error).__name__} is right for {case.refuses} {case.misfit}, but its
+                message does not name {case.refuses}: {first_line(error)}""")
         )
     except Exception as error:
-        return Outcome(
-            Status.CONTRACT,
-            f"{case.refuses} {case.misfit} must raise ValueError or TypeError, "
-            f"it raised {type(error).__name__}: {first_line(error)}",
+        return _broken(
+            unbroken(f"""{case.refuses} {case.misfit} must raise ValueError or TypeError, it raised
+                {type(error).__name__}: {first_line(error)}""")
         )
-    return Outcome(
-        Status.CONTRACT,
-        f"{case.refuses} {case.misfit} does not fit: the call must raise ValueError or "
-        f"TypeError and name {case.refuses}, and it returned",
+    return _broken(
+        unbroken(f"""{case.refuses} {case.misfit} does not fit: the call must raise ValueError or
+            TypeError and name {case.refuses}, and it returned""")
     )
 
 

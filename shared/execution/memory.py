@@ -20,10 +20,19 @@ import torch
 
 from shared.execution.buffers import element_index, span_of
 from shared.facts.findings import Fault, Finding, Totals
+from shared.lesson.prose import unbroken
 
 SECTOR_BYTES = 32  # what a GPU moves between L2 and DRAM at the least
 _TRACKED_ELEMENTS = 1 << 22  # who wrote what is kept for tensors up to this span
 _NOBODY, _SEVERAL = -1, -2  # in place of a program's number
+
+
+_READS_ANOTHERS = unbroken("""reads what another program of the same launch wrote: programs run in
+    any order, so on a GPU it may not be there yet""")
+_WRITES_ANOTHERS = unbroken("""writes an element that another program wrote with another value:
+    which one stays is chance""")
+_WRITES_WHAT_IS_READ = unbroken("""writes an element that another program of the same launch reads:
+    programs run in any order""")
 
 
 class AccessError(Exception):
@@ -317,10 +326,8 @@ class Recorder:
         offset = int((outside[0] - region.low) // region.itemsize)
         verb = {"load": "reads", "store": "writes", "atomic": "updates"}[kind]
         lanes = f", {len(outside)} lanes in all" if len(outside) > 1 else ""
-        text = (
-            f"program {program_number(program)} {verb} {region.name} at offset {offset:,}: "
-            f"{region.describe(offset)}{lanes}"
-        )
+        where = f"{region.name} at offset {offset:,}: {region.describe(offset)}{lanes}"
+        text = f"program {program_number(program)} {verb} {where}"
         return Finding(
             Fault.OUT_OF_BOUNDS,
             text,
@@ -345,8 +352,7 @@ class Recorder:
                 region,
                 int(offsets[foreign][0]),
                 "load",
-                "reads what another program of the same "
-                "launch wrote: programs run in any order, so on a GPU it may not be there yet",
+                _READS_ANOTHERS,
             )
         readers = region.reader[offsets]
         region.reader[offsets] = np.where((readers == _NOBODY) | (readers == me), me, _SEVERAL)
@@ -366,8 +372,7 @@ class Recorder:
                     region,
                     int(offsets[differs][0]),
                     "store",
-                    "writes an element that another "
-                    "program wrote with another value: which one stays is chance",
+                    _WRITES_ANOTHERS,
                 )
         readers = region.reader[offsets]
         foreign = (readers != _NOBODY) & (readers != me)
@@ -377,8 +382,7 @@ class Recorder:
                 region,
                 int(offsets[foreign][0]),
                 "store",
-                "writes an element that another program "
-                "of the same launch reads: programs run in any order",
+                _WRITES_WHAT_IS_READ,
             )
         region.writer[offsets] = me
         region.value[offsets] = (

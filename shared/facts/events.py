@@ -145,6 +145,7 @@ def encoded(event: Event) -> str:
 def decoded(line: str) -> Event:
     """The event that a line says. Raises ValueError if it says none."""
     data = json.loads(line)
-    if not isinstance(data, dict) or data.get("event") not in _KINDS:
+    kind = _KINDS.get(str(data.pop("event", ""))) if isinstance(data, dict) else None
+    if kind is None:
         raise ValueError(f"no event: {line:.100}")
-    return from_plain(_KINDS[data.pop("event")], data)
+    return from_plain(kind, data)

@@ -297,12 +297,8 @@ def test_the_example_of_the_readme_is_what_is_printed(tmp_path):
     path.write_text(edited(script.solution.read_text(), planted))
     verdict = stages.run(script, path, stages.Options(device="cpu"))
     told = report.told(verdict, script).replace(str(path), "lessons/02_softmax/softmax.py")
-    example = re.search(
-        r"```\n02_softmax  softmax.py\n(.*?)Edit it and "
-        r"run",
-        (layout.ROOT / "README.md").read_text(),
-        re.S,
-    )
+    readme = (layout.ROOT / "README.md").read_text()
+    example = re.search(r"```\n02_softmax  softmax.py\n(.*?)Edit it and run", readme, re.S)
     for line in example.group(1).splitlines():
         assert line in told.splitlines() or line == "  [...]", line
 

@@ -272,8 +272,10 @@ GLOBAL = ("mask = offsets < n_elements", "mask = offsets < n_elements + SLACK")
             [
                 (
                     "        sums += values.to(tl.float32)\n",
-                    "        sums += values.to(tl.float32)\n        if start > 1 << 30:\n         "
-                    "   break\n",
+                    """        sums += values.to(tl.float32)
+        if start > 1 << 30:
+            break
+""",
                 )
             ],
             "leave a loop early",
