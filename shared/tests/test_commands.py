@@ -219,9 +219,8 @@ def test_run_sh_from_another_folder_in_a_path_with_a_space(copy, tmp_path):
 
 @pytest.mark.parametrize("file", ["vector_add.py", "check.py"])
 def test_a_lesson_file_runs_the_check(copy, file):
-    shutil.copy(
-        copy / "solutions/00_vector_add/vector_add.py", copy / "lessons/00_vector_add/vector_add.py"
-    )
+    solution = (copy / "solutions/00_vector_add/vector_add.py").read_text()
+    (copy / "lessons/00_vector_add/vector_add.py").write_text(solution + skeleton.ENDING)
     done = run([sys.executable, f"lessons/00_vector_add/{file}"], copy)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Passed." in done.stdout and "Next:" in done.stdout

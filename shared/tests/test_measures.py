@@ -6,9 +6,10 @@ import triton
 import triton.language as tl
 
 from shared.course import layout
-from shared.execution import offline
+from shared.course.scripts import resolve
+from shared.execution import correctness, offline
 from shared.execution.buffers import LAYOUTS, allocate, place
-from shared.execution.correctness import call_observed, outcome_of_error
+from shared.execution.correctness import Expectation, call_observed, outcome_of_error
 from shared.execution.memory import Recorder
 from shared.facts.findings import Fault
 from shared.measure import pages, traffic
@@ -158,6 +159,59 @@ def test_damage_between_rows_and_before_the_start():
 )
 def test_occupancy(target, registers, shared, warps, expected):
     assert offline.nvidia_occupancy(target, registers, shared, warps) == expected
+
+
+@pytest.mark.parametrize(
+    ("ptx", "widest"),
+    [
+        ("ld.global.b16 %rs1, [%rd1];", 2),
+        ("ld.global.v4.b32 { %r1, %r2, %r3, %r4 }, [ %rd1 ];\nld.global.b16 %rs1, [%rd2];", 16),
+        ("@%p1 ld.global.L1::evict_last.v2.b64 {%rd1, %rd2}, [%rd3];", 16),
+        ("ld.global.v8.b32 {%r1}, [%rd1];", 32),
+        ("cp.async.cg.shared.global [ %r1 + 0 ], [ %rd1 + 0 ], 0x10, %r2;", 16),
+        ("ld.shared.v4.b32 {%r1}, [%r2];\nst.global.v4.b32 [%rd1], {%r1};", 0),
+    ],
+)
+def test_the_widest_load_of_ptx(ptx, widest):
+    assert offline._widest_ptx_load(ptx) == widest
+
+
+def test_the_instructions_of_ptx_that_matter():
+    ptx = "wgmma.mma_async.sync.aligned.m64n64k16\ncp.async.bulk.tensor.2d\nred.global.add.f32"
+    assert offline._ptx_instructions(ptx) == ("wgmma", "TMA", "atomics")
+    assert offline._ptx_instructions("mma.sync.aligned\ncp.async.ca.shared") == ("mma", "cp.async")
+
+
+@pytest.mark.parametrize(
+    ("value", "cut"),
+    [
+        (1.0, 1.0),
+        (1 + 2.0**-10, 1 + 2.0**-10),  # the last bit that TF32 has
+        (1 + 2.0**-11, 1.0),  # the first that it has not: cut, not rounded
+        (1 + 2.0**-10 + 2.0**-11, 1 + 2.0**-10),
+        (-(3 + 2.0**-22), -3.0),
+    ],
+)
+def test_tf32_keeps_ten_bits(value, cut):
+    rounded = correctness._tf32(torch.tensor([value], dtype=torch.float32)).item()
+    assert rounded == pytest.approx(cut * (1 - 2.0**-11), rel=1e-7)
+
+
+def test_tf32_is_allowed_for_on_a_gpu_and_for_float32_only(monkeypatch):
+    (script,) = resolve("04")
+    (function,) = script.exercise.functions
+
+    def allowed(dtype):
+        a, b = torch.randn(8, 64, dtype=dtype), torch.randn(64, 8, dtype=dtype)
+        return float(Expectation(function, {"a": a, "b": b}, {}).bounds()[0].max())
+
+    torch.manual_seed(0)
+    here, here_half = allowed(torch.float32), allowed(torch.float16)
+    monkeypatch.setattr(torch.Tensor, "is_cuda", property(lambda tensor: True))
+    torch.manual_seed(0)
+    on_gpu, on_gpu_half = allowed(torch.float32), allowed(torch.float16)
+    assert on_gpu > 50 * here and on_gpu < 0.2
+    assert on_gpu_half == here_half
 
 
 def test_occupancy_of_an_unknown_gpu_is_not_guessed():

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.check import stages
+from shared.check import process, stages
 from shared.commands import report
 from shared.course import layout
 from shared.course.scripts import resolve
@@ -133,6 +133,20 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path):
     while any(Path(f"/proc/{pid}").exists() for pid in children):
         assert time.monotonic() < deadline, children
         time.sleep(0.1)
+
+
+def test_a_script_that_prints_without_end_is_stopped(tmp_path, monkeypatch):
+    monkeypatch.setattr(process, "_MOST_OUTPUT", 200_000)
+    verdict, told = checked(VECTOR_ADD, "while True:\n    print('again and again')\n", tmp_path)
+    assert verdict.stage is Stage.CRASH and "it printed without end" in told
+    assert len(verdict.output) == process._OUTPUT_LIMIT and "more lines]" in told
+
+
+def test_a_script_that_writes_into_the_report_is_stopped(tmp_path):
+    line = "import sys; open(sys.argv[2], 'a').write('no event\\n'); import time; time.sleep(60)\n"
+    verdict, told = checked(VECTOR_ADD, line + VECTOR_ADD.solution.read_text(), tmp_path)
+    assert verdict.stage is Stage.CRASH and "wrote into the check's own report" in told
+    assert verdict.seconds < 30
 
 
 def test_a_segmentation_fault_is_told(tmp_path):
