@@ -26,7 +26,10 @@ def table(path: Path) -> str:
         lines = _study(recorded.rows)
     else:
         lines = _benchmark(recorded.rows)
-    return "\n".join([*lines, "", f"*{recorded.machine}, {first.dtype}, medians.*"])
+    note = f"{recorded.machine}, {first.dtype}, medians."
+    if others := tables.pinned_otherwise(recorded.machine):
+        note += f" The course's own environment has {' and '.join(others)}."
+    return "\n".join([*lines, "", f"*{note}*"])
 
 
 def _benchmark(rows: list[Row]) -> list[str]:

@@ -47,3 +47,13 @@ def read(path: Path) -> Table:
 def recorded(name: str) -> list[Path]:
     """The recorded tables of one function or `<function>.<study>`, one for each GPU model."""
     return sorted(layout.RESULTS.glob(f"*/{name}.csv"))
+
+
+def pinned_otherwise(machine: str) -> list[str]:
+    """The packages, as "torch 2.13.0", that requirements.txt pins to another version than the one
+    that a table was measured with.
+    """
+    measured = dict(part.rsplit(" ", 1) for part in machine.split(", ")[1:])
+    pins = (layout.ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    pinned = dict(line.split("==") for line in pins if "==" in line)
+    return [f"{name} {pinned[name]}" for name, at in measured.items() if pinned.get(name, at) != at]

@@ -10,13 +10,13 @@ import triton.language as tl
 
 from shared.check import drawing, recording
 from shared.course import layout
-from shared.course.scripts import resolve
+from shared.course.scripts import resolve, scripts
 from shared.execution.correctness import call_observed
 from shared.execution.memory import Recorder
 from shared.facts.machine import Machine
 from shared.facts.rows import Row, StudyRow, TrafficRow
 from shared.lesson.exercise import Benchmark, Function, Solved, Study, Traffic
-from shared.measure import plots, studies, tables, timing, traffic
+from shared.measure import pages, plots, studies, tables, timing, traffic
 
 MACHINE = Machine("cuda", "NVIDIA Some GPU", "sm_90", "2.13", "3.7", "2.2", "3.11")
 
@@ -105,6 +105,33 @@ def test_compile_stands_for_the_first_baseline_compiled(clock, monkeypatch):
     assert seen == [eager, eager]
 
 
+def test_what_is_compiled_is_compiled_whole():
+    """torch.compile runs what it cannot trace as it is. Each reference becomes one graph."""
+    compiled = 0
+    for script in scripts():
+        for function in script.exercise.functions:
+            plans = [function.benchmark.baselines] if function.benchmark else []
+            plans += [study.candidates for study in function.studies]
+            for plan in plans:
+                if "compile" in plan.values():
+                    compiled += 1
+                    assert graphs_of(next(iter(plan.values())), function) == 1, function.name
+    assert compiled >= 10
+
+
+def graphs_of(reference, function):
+    graphs = []
+
+    def backend(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    torch._dynamo.reset()
+    inputs = [torch.randn(shape) for shape in function.arguments(function.memory).values()]
+    torch.compile(reference, backend=backend, dynamic=False)(*inputs)
+    return len(graphs)
+
+
 def test_a_study_calls_solutions_and_their_parts(clock, monkeypatch):
     clock += [5.0, 6.0, 7.0, 4.0, 9.0, 3.0]
     module = types.SimpleNamespace(add=lambda x: x, factor=3)
@@ -144,6 +171,19 @@ def test_tables_come_back_as_they_were_saved(tmp_path):
         table = tables.read(path)
         assert table.rows == rows
         assert table.machine == "NVIDIA Some GPU, torch 2.13, triton 3.7"
+
+
+def test_other_versions_than_the_pinned_ones_are_said(monkeypatch, tmp_path):
+    (tmp_path / "requirements.txt").write_text("# pins\ntorch==2.13\ntriton==3.7.1\nnumpy==2.2\n")
+    monkeypatch.setattr(layout, "ROOT", tmp_path)
+    assert tables.pinned_otherwise("NVIDIA H200, torch 2.13, triton 3.7.1") == []
+    assert tables.pinned_otherwise("NVIDIA H200, torch 2.11, triton 3.7.1") == ["torch 2.13"]
+    path = tmp_path / "doubled.csv"
+    tables.save(ROWS, path, MACHINE)
+    told = pages.table(path).splitlines()
+    assert told[-1].endswith("medians. The course's own environment has triton 3.7.1.*")
+    assert told[0] == "| n | torch, µs | doubled, µs | GB/s | of the ceiling |"
+    assert told[2] == "| 16 | 4.0 | 2.0 | 4 | 50% |"
 
 
 @pytest.fixture
