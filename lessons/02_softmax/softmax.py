@@ -101,9 +101,9 @@ def _launch(kernel, x: torch.Tensor) -> torch.Tensor:
         x.stride(0), x.stride(1), out.stride(0),
         n_cols,
         BLOCK_SIZE=BLOCK_SIZE,
-        # One warp, 32 threads, for every 1,024 elements that a program holds, from here on in all
-        # lessons. With fewer the row does not fit in registers; with more, each thread has too
-        # little on its way from memory.
+        # One warp, 32 threads, for every 1,024 elements of a row that a program holds, here and in
+        # the lessons after it. With fewer, a thread needs so many registers that few programs fit
+        # at once; with more, each thread has too little on its way from memory.
         num_warps=min(max(BLOCK_SIZE // 1024, 1), 32),
     )
     return out

@@ -73,7 +73,7 @@ def long_layernorm_kernel(
     x_row_ptr = x_ptr + row * stride_x_row
     out_row_ptr = out_ptr + row * stride_out_row
 
-    # TODO 6: the mean of the row, a scalar, from one sum for each lane (6 lines: a loop as in
+    # TODO 6: the mean of the row, a scalar, from one sum for each lane (7 lines: a loop as in
     # lesson 03, then tl.sum). The row is read again: load it with eviction_policy="evict_last", so
     # that the L2 cache keeps it.
     mean = ...
@@ -128,7 +128,7 @@ def layernorm(
 
     tensors = (x, weight, bias, out)
     strides = (x.stride(0), x.stride(1), weight.stride(0), bias.stride(0), out.stride(0))
-    if n_cols > MAX_COLS_IN_REGISTERS:  # a whole multiprocessor for each row, in four steps
+    if n_cols > MAX_COLS_IN_REGISTERS:  # 32 warps for each row, in a few steps
         BLOCK_SIZE = min(triton.next_power_of_2(n_cols) // 4, 32768)
         long_layernorm_kernel[(n_rows,)](
             *tensors, *strides, eps, n_cols, BLOCK_SIZE=BLOCK_SIZE, num_warps=32

@@ -1,4 +1,4 @@
-"""Optional: softmax at full speed for every row length up to 65,536.
+"""Optional: softmax at full speed between powers of two as well, for rows of up to 65,536 columns.
 
 softmax.py is at the speed of a copy where a row is a power of two and neither short nor very long.
 Two things hold it back elsewhere:

@@ -62,8 +62,8 @@ def worth_trying(configs: list, args: dict, **options) -> list:
 
 
 def size_class_of(*sizes: int) -> int:
-    """One number for all sizes that begin with the same three binary digits: what is tuned for, so
-    that 1001, 1002 and 1003 are tuned for once.
+    """One number for all sizes with as many binary digits, of which the first three are the same:
+    what is tuned for, so that 1001, 1002 and 1003 are tuned for once.
     """
     number = 0
     for size in sizes:

@@ -141,7 +141,7 @@ def fused_residual_rmsnorm(
 
     tensors = (x, residual, weight, out, residual_out)
     strides = (*x.stride(), *residual.stride(), weight.stride(0), out.stride(0))
-    if n_cols > MAX_COLS_IN_REGISTERS:  # a whole multiprocessor for each row, in four steps
+    if n_cols > MAX_COLS_IN_REGISTERS:  # 32 warps for each row, in a few steps
         BLOCK_SIZE = min(triton.next_power_of_2(n_cols) // 4, 32768)
         long_fused_residual_rmsnorm_kernel[(n_rows,)](
             *tensors, *strides, eps, n_cols, BLOCK_SIZE=BLOCK_SIZE, num_warps=32

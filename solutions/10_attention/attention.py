@@ -115,7 +115,7 @@ def weighted_sum_kernel(
     for k in range(0, last_key, BLOCK_K):
         keys = k + tl.arange(0, BLOCK_K).to(tl.int64)
         # TODO 6: a block of the probabilities, shape (BLOCK_M, BLOCK_K), one of v, shape
-        # (BLOCK_K, BLOCK_D), and their product added (4 lines).
+        # (BLOCK_K, BLOCK_D), and their product added (5 lines).
         probs_mask = row_mask & (keys[None, :] < n_keys)
         probs = tl.load(probs_row_ptrs + keys[None, :], mask=probs_mask, other=0.0)
         v_mask = (keys[:, None] < n_keys) & dim_mask

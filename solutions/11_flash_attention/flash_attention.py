@@ -100,7 +100,7 @@ CONFIGS = [
 
 def worth_trying(configs: list, args: dict, **options) -> list:
     """The configurations that fit in shared memory and in registers, each tile with the deepest
-    pipeline that does; for few keys a single one, since any takes a few microseconds there.
+    pipeline that does; for few keys a single one, where tuning costs more than it saves.
     """
     q, BLOCK_D = args["q_desc"].base, options["BLOCK_D"]
     memory = 1 << 20  # bytes; the interpreter has no limit
@@ -125,7 +125,7 @@ def worth_trying(configs: list, args: dict, **options) -> list:
 
 
 def size_class_of(*sizes: int) -> int:
-    """As in lesson 05: one number for all sizes that begin with the same three binary digits."""
+    """As in lesson 05: one number for sizes with as many binary digits and the same first three."""
     number = 0
     for size in sizes:
         digits = size.bit_length()

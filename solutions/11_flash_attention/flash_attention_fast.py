@@ -12,8 +12,8 @@ So it can say what the lesson's kernel cannot:
 - Within a group, one block's product with v runs while the next block's exponentials are taken.
 
 It is for float16 and bfloat16 and a head_dim up to 128. Anything else, and any other GPU, gets the
-lesson's kernel. Gluon is an experimental part of Triton. The kernel has been run with triton 3.6;
-with 3.7 the tests compile it.
+lesson's kernel. Gluon is an experimental part of Triton. The kernel has been run with triton 3.6
+and 3.7.
 """
 
 import functools
