@@ -9,7 +9,7 @@ from shared.lesson import (
     torch, with_cases,
 )
 from shared.lesson.cases import row_cases
-from shared.lesson.mistakes import float32_output
+from shared.lesson.mistakes import float32_output, rows_past_the_last
 
 # Powers of two, and what lies between them.
 POWERS = (256, 512, 1024, 2048, 4096, 8192, 16384, 32768)
@@ -295,9 +295,7 @@ fast_softmax = Exercise(
         ]),
     ],
     given=[
-        Mistake("rows past the last one", "tl.minimum(rows, n_rows - 1)", "rows + 0",
-                says="the last program takes rows that do not exist",
-                look="tl.minimum, which was given."),
+        rows_past_the_last(),
     ],
 )
 

@@ -8,7 +8,7 @@ from shared.lesson import (
     Benchmark, Exercise, Function, Mistake, Solved, Study, Todo, Traffic, run_by_itself, torch,
 )
 from shared.lesson.cases import matmul_cases
-from shared.lesson.mistakes import float32_output
+from shared.lesson.mistakes import float32_output, narrow_offsets
 from shared.lesson.sweeps import CUBES, OBLONG, cube, product_flops, sides
 
 
@@ -218,9 +218,7 @@ matmul = Exercise(
         ]),
     ],
     given=[
-        Mistake("32-bit offsets", "(0).to(tl.int64)", "(0)",
-                says="a row's number times its stride passes 2**31 and wraps around in 32 bits",
-                look="the program id, which was given in 64 bits."),
+        narrow_offsets(),
         Mistake("K rounded down",
                 "range(0, K, BLOCK_K)", "range(0, K // BLOCK_K * BLOCK_K, BLOCK_K)",
                 says="the loop stops before the last block along K, which is not full",

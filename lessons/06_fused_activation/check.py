@@ -9,7 +9,7 @@ from shared.lesson import (
     run_by_itself,
 )
 from shared.lesson.cases import elementwise_cases
-from shared.lesson.mistakes import float32_output
+from shared.lesson.mistakes import float32_output, narrow_offsets
 
 ROWS = (64, 512, 4096, 8192, 16384)
 
@@ -169,9 +169,7 @@ fused_activation = Exercise(
         ]),
     ],
     given=[
-        Mistake("32-bit offsets", ".to(tl.int64)", "",
-                says="a row's number times its stride passes 2**31 and wraps around in 32 bits",
-                look="the program id, which was given in 64 bits."),
+        narrow_offsets(),
         Mistake("always contiguous", "all(t.is_contiguous() for t in tensors)", "True",
                 says="views are taken to be contiguous",
                 look="as_rows, which was given."),
@@ -344,9 +342,7 @@ approx_activation = Exercise(
         ]),
     ],
     given=[
-        Mistake("32-bit offsets", ".to(tl.int64)", "",
-                says="a row's number times its stride passes 2**31 and wraps around in 32 bits",
-                look="the program id, which was given in 64 bits."),
+        narrow_offsets(),
         float32_output(),
     ],
 )

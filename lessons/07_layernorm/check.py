@@ -9,7 +9,9 @@ from shared.lesson import (
     one_read_one_write, run_by_itself, torch,
 )
 from shared.lesson.cases import norm_cases
-from shared.lesson.mistakes import float32_output
+from shared.lesson.mistakes import (
+    float32_output, lanes_counted, last_block_only, rows_past_the_last, tail_store_unmasked,
+)
 from shared.lesson.sweeps import NORM_COLUMNS, norm_shape, product_flops, sides
 
 
@@ -102,10 +104,7 @@ layernorm = Exercise(
                     says="""the squares are divided by n_cols - 1. LayerNorm divides by n_cols;
                         a row of one column would be 0 / 0""",
                     look="what the variance is divided by."),
-            Mistake("the variance over all lanes", "n_cols", "(HEAD + TAIL)",
-                    says="""the squares are divided by the number of lanes, and some of them are
-                        padding""",
-                    look="how many columns a row has: n_cols."),
+            lanes_counted("the variance over all lanes"),
             Mistake("the tail is left out of the variance",
                     "tl.sum(tail * tail, axis=1, keep_dims=True)", "0.0",
                     says="the variance is the head's alone: the tail is missing",
@@ -162,10 +161,7 @@ layernorm = Exercise(
             Mistake("the bias without the weight", "* weight ", "",
                     says="the weight is missing in the tail",
                     look="* weight."),
-            Mistake("no mask on the tail's store", ", mask=mask", "",
-                    says="""the store of the tail has no mask: it writes on into the next row,
-                        and past the end of out""",
-                    look="the mask of the store."),
+            tail_store_unmasked(),
             Mistake("the tail stored at the head",
                     "tl.store(out_ptrs, tail * rstd", "tl.store(out_ptrs - HEAD, tail * rstd",
                     says="the tail is stored from column 0 on, over the head",
@@ -192,9 +188,7 @@ layernorm = Exercise(
                     says="""in a long row, lanes past n_cols count in the variance: a masked
                         lane holds 0, and (0 - mean)² is not 0""",
                     look="what `centered` holds where cols < n_cols is false."),
-            Mistake("only the last block in the variance", "squares +=", "squares =",
-                    says="each block of a long row replaces the squares of those before it",
-                    look="+=."),
+            last_block_only("only the last block in the variance"),
         ]),
         Todo(8, hints=(
             "Centre, scale, weight, bias: as for the short row.",
@@ -228,9 +222,7 @@ layernorm = Exercise(
         ]),
     ],
     given=[
-        Mistake("rows past the last one", "tl.minimum(rows, n_rows - 1)", "rows",
-                says="the last program takes rows that do not exist",
-                look="tl.minimum, which was given."),
+        rows_past_the_last(),
         Mistake("a contiguous x taken for granted", "rows * stride_x_row", "rows * n_cols",
                 says="the rows of x are taken to follow each other, which is not so in a view",
                 look="stride_x_row, which was given."),

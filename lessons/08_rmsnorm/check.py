@@ -8,7 +8,9 @@ from shared.lesson import (
     Benchmark, Exercise, F, Function, Mistake, Todo, one_read_one_write, run_by_itself,
 )
 from shared.lesson.cases import norm_cases
-from shared.lesson.mistakes import float32_output
+from shared.lesson.mistakes import (
+    float32_output, lanes_counted, last_block_only, rows_past_the_last, tail_store_unmasked,
+)
 from shared.lesson.sweeps import NORM_COLUMNS, norm_shape
 
 
@@ -72,10 +74,7 @@ rmsnorm = Exercise(
             Mistake("the sum in place of the mean", " / n_cols", "",
                     says="this is the root of the sum of squares; RMS has their mean",
                     look="/ n_cols."),
-            Mistake("the mean over all lanes", "n_cols", "(HEAD + TAIL)",
-                    says="""the squares are divided by the number of lanes, and some of them are
-                        padding""",
-                    look="how many columns a row has: n_cols."),
+            lanes_counted("the mean over all lanes"),
             Mistake("the mean with n - 1", "n_cols", "(n_cols - 1)",
                     says="the squares are divided by n_cols - 1; a mean divides by n_cols",
                     look="what the sum is divided by."),
@@ -137,10 +136,7 @@ rmsnorm = Exercise(
             """weight = tl.load(weight_ptr + tail_cols * ..., mask=mask,
             other=0.0).to(tl.float32), then tl.store(out_row_ptrs + tail_cols, ..., mask=mask)""",
         ), mistakes=[
-            Mistake("no mask on the tail's store", "* weight, mask=mask", "* weight",
-                    says="""the store of the tail has no mask: it writes on into the next row,
-                        and past the end of out""",
-                    look="the mask of the store."),
+            tail_store_unmasked(),
             Mistake("the head's weight for the tail",
                     "weight_ptr + tail_cols", "weight_ptr + (tail_cols - HEAD)",
                     says="the tail is scaled with the weights of the first columns",
@@ -170,9 +166,7 @@ rmsnorm = Exercise(
             'tl.load(x_ptrs, mask=cols < n_cols, other=0.0, eviction_policy="evict_last").',
             "x = tl.load(x_ptrs, ...), x = x.to(tl.float32), squares += ...",
         ), mistakes=[
-            Mistake("only the last block of a long row", "squares +=", "squares =",
-                    says="each block of a long row replaces the squares of those before it",
-                    look="+=."),
+            last_block_only("only the last block of a long row"),
         ]),
         Todo(7, hints=(
             "As for a short row.",
@@ -195,9 +189,7 @@ rmsnorm = Exercise(
         ]),
     ],
     given=[
-        Mistake("rows past the last one", "tl.minimum(rows, n_rows - 1)", "rows",
-                says="the last program takes rows that do not exist",
-                look="tl.minimum, which was given."),
+        rows_past_the_last(),
         float32_output(),
     ],
 )

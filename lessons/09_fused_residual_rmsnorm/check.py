@@ -9,6 +9,7 @@ from shared.lesson import (
     run_by_itself,
 )
 from shared.lesson.cases import norm_cases
+from shared.lesson.mistakes import lanes_counted, last_block_only, tail_store_unmasked
 from shared.lesson.sweeps import NORM_COLUMNS, norm_shape
 
 
@@ -158,10 +159,7 @@ fused_residual_rmsnorm = Exercise(
             Mistake("the sum in place of the mean", "/ n_cols ", "",
                     says="this is the root of the sum of squares; RMS has their mean",
                     look="/ n_cols."),
-            Mistake("the mean over all lanes", "n_cols", "(HEAD + TAIL)",
-                    says="""the squares are divided by the number of lanes, and some of them are
-                        padding""",
-                    look="how many columns a row has: n_cols."),
+            lanes_counted("the mean over all lanes"),
             Mistake("the tail is left out of the mean",
                     "tl.sum(tail * tail, axis=1, keep_dims=True)", "0.0",
                     says="the mean of the squares is the head's alone: the tail is missing",
@@ -199,10 +197,7 @@ fused_residual_rmsnorm = Exercise(
                     "weight_ptr + tail_cols", "weight_ptr + (tail_cols - HEAD)",
                     says="the tail is scaled with the weights of the first columns",
                     look="tail_cols."),
-            Mistake("no mask on the tail's store", "* weight, mask=mask", "* weight",
-                    says="""the store of the tail has no mask: it writes on into the next row,
-                        and past the end of out""",
-                    look="the mask of the store."),
+            tail_store_unmasked(),
         ]),
         Todo(7, hints=(
             "The sum of two loads, stored, and squared.",
@@ -214,9 +209,7 @@ fused_residual_rmsnorm = Exercise(
                     "tl.load(residual_ptrs, mask=mask, other=0.0).to(tl.float32)", "0.0",
                     says="in a long row the residual is not added",
                     look="x plus residual."),
-            Mistake("only the last block of a long row", "squares +=", "squares =",
-                    says="each block of a long row replaces the squares of those before it",
-                    look="+=."),
+            last_block_only("only the last block of a long row"),
         ]),
         Todo(8, hints=(
             "As for a short row.",
