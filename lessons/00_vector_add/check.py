@@ -1,8 +1,9 @@
 """The self-check of lesson 00, as data. Run by itself it is ./run.sh 00_vector_add."""
 
 import sys
+from pathlib import Path
 
-sys.path.append(__file__.rsplit("/", 3)[0])
+sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from shared.lesson import Benchmark, Case, Exercise, Function, Mistake, Todo, Traffic, run_by_itself
 from shared.lesson.mistakes import float32_output

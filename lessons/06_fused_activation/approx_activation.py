@@ -139,6 +139,7 @@ def _launch(x, residual=None, bias=None, *, EXACT: bool) -> torch.Tensor:
 if __name__ == "__main__":  # the same as ./run.sh with this file's name
     import os
     import sys
+    from pathlib import Path
 
-    run = __file__.rsplit("/", 3)[0] + "/run.sh"
+    run = str(Path(__file__).resolve().parents[2] / "run.sh")
     os.execve(run, [run, *sys.argv], {"COURSE_PYTHON": sys.executable, **os.environ})

@@ -1,8 +1,9 @@
 """The self-check of lesson 09, as data. Run by itself it is ./run.sh 09_fused_residual_rmsnorm."""
 
 import sys
+from pathlib import Path
 
-sys.path.append(__file__.rsplit("/", 3)[0])
+sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from shared.lesson import (
     Benchmark, Case, Exercise, F, Function, Mistake, Solved, Study, Todo, Traffic,

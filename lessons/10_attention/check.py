@@ -1,8 +1,9 @@
 """The self-check of lesson 10, as data. Run by itself it is ./run.sh 10_attention."""
 
 import sys
+from pathlib import Path
 
-sys.path.append(__file__.rsplit("/", 3)[0])
+sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from shared.lesson import (
     Benchmark, Exercise, Function, Mistake, Solved, Study, Todo, Traffic, run_by_itself, torch,

@@ -261,6 +261,7 @@ def check_arguments(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
 if __name__ == "__main__":  # the same as ./run.sh with this file's name
     import os
     import sys
+    from pathlib import Path
 
-    run = __file__.rsplit("/", 3)[0] + "/run.sh"
+    run = str(Path(__file__).resolve().parents[2] / "run.sh")
     os.execve(run, [run, *sys.argv], {"COURSE_PYTHON": sys.executable, **os.environ})

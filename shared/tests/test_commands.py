@@ -217,11 +217,18 @@ def test_run_sh_from_another_folder_in_a_path_with_a_space(copy, tmp_path):
     assert "Passed." in done.stdout
 
 
-@pytest.mark.parametrize("file", ["vector_add.py", "check.py"])
-def test_a_lesson_file_runs_the_check(copy, file):
+@pytest.mark.parametrize(
+    ("folder", "typed"),
+    [
+        (".", "lessons/00_vector_add/vector_add.py"),
+        ("lessons/00_vector_add", "./vector_add.py"),
+        ("lessons/00_vector_add", "../00_vector_add/check.py"),
+    ],
+)
+def test_a_lesson_file_runs_the_check(copy, folder, typed):
     solution = (copy / "solutions/00_vector_add/vector_add.py").read_text()
     (copy / "lessons/00_vector_add/vector_add.py").write_text(solution + skeleton.ENDING)
-    done = run([sys.executable, f"lessons/00_vector_add/{file}"], copy)
+    done = run([sys.executable, typed], copy / folder)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Passed." in done.stdout and "Next:" in done.stdout
     again = run([str(copy / "run.sh")], copy)
