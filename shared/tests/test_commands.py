@@ -291,8 +291,81 @@ def test_every_command_of_the_readme_is_understood():
         if not words or words[0] in ("...", "test", "record"):
             continue
         name = words[1] if words[0] in ("hint", "picture", "reset") else words[0]
+        if name == "12":
+            continue  # the new lesson, which the next test adds
         if name != "--all":
             assert resolve(name), command
+
+
+SCALE = '''"""Scale: twice a vector."""
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def scale_kernel(x_ptr, out_ptr, stride_x, n_elements, BLOCK_SIZE: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
+    mask = offsets < n_elements
+    x = tl.load(x_ptr + offsets * stride_x, mask=mask)
+
+    # TODO 1: store twice x (1 line).
+    tl.store(out_ptr + offsets, 2 * x, mask=mask)
+
+
+def scale(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    grid = (triton.cdiv(out.numel(), 256),)
+    scale_kernel[grid](x, out, x.stride(0), out.numel(), BLOCK_SIZE=256)
+    return out
+'''
+
+SCALE_CHECK = """
+from shared.lesson import Case, Exercise, Function, Mistake, Todo, one_read_one_write
+
+scale = Exercise(
+    script="scale.py",
+    functions=[
+        Function(
+            name="scale",
+            arguments=lambda shape: {"x": shape},
+            reference=lambda x: 2 * x,
+            cases=[Case((3,)), Case((700,), "float16")],
+            traffic=one_read_one_write,
+            memory=(1000,),
+            typical=(4096,),
+            picture=(700,),
+        )
+    ],
+    todos=[
+        Todo(1, hints=("Twice.", "tl.store", "2 * x"), mistakes=[
+            Mistake("not doubled", "2 * x", "x", says="x is stored as it is"),
+        ]),
+    ],
+)
+"""
+
+
+def test_a_new_lesson_by_the_steps_of_the_readme(copy):
+    for folder in ("solutions", "lessons"):
+        (copy / folder / "12_scale").mkdir()
+    (copy / "solutions/12_scale/scale.py").write_text(SCALE)
+    (copy / "lessons/12_scale/check.py").write_text(SCALE_CHECK)
+    course_run = str(copy / "run.sh")
+    assert run([course_run, "reset", "12"], copy).returncode == 0
+    skeleton_text = (copy / "lessons/12_scale/scale.py").read_text()
+    assert "    # TODO 1: store twice x (1 line).\n    ...\n" in skeleton_text
+    told = run([course_run, "12"], copy)
+    assert told.returncode == 1 and "the TODO is still `...`" in told.stdout
+    told = run([course_run, "12", "--solution"], copy)
+    assert told.returncode == 0 and "2 of 2 cases" in told.stdout, told.stdout
+    figures = copy / "lessons/12_scale/figures"
+    drawn = [course_run, "picture", "12", "--solution", "--into", str(figures)]
+    assert run(drawn, copy).returncode == 0 and (figures / "scale_accesses.png").exists()
+    (copy / "lessons/12_scale/scale.py").write_text(SCALE.replace("2 * x", "x"))
+    told = run([course_run, "scale"], copy)
+    assert told.returncode == 1 and "x is stored as it is." in told.stdout
 
 
 def test_the_example_of_the_readme_is_what_is_printed(tmp_path):
