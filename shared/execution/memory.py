@@ -13,7 +13,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -96,19 +96,6 @@ class Access:
     masked: int
 
 
-@dataclass
-class _Counts:
-    """The fields of Totals, counting."""
-
-    read: int = 0
-    written: int = 0
-    read_sectors: int = 0
-    written_sectors: int = 0
-    programs: int = 0
-    idle_programs: int = 0
-    launches: int = 0
-
-
 class Recorder:
     """Observes every launch inside `with recorder.watching():`.
 
@@ -133,7 +120,7 @@ class Recorder:
         self.count_sectors = count_sectors
         self.keep_accesses = keep_accesses
         self.fill_undefined = fill_undefined
-        self._counts = _Counts()
+        self.totals = Totals()
         self.launches: list[Launch] = []
         self.accesses: list[Access] = []
         self.findings: list[Finding] = []
@@ -141,11 +128,6 @@ class Recorder:
         self._launch: Launch | None = None
         self._atomics = False
         self._busy: set[int] = set()
-
-    @property
-    def totals(self) -> Totals:
-        """What all launches so far moved."""
-        return Totals(**asdict(self._counts))
 
     # What happens around a launch
 
@@ -188,15 +170,15 @@ class Recorder:
                     launch.regions.append(_region(name, tensor, launch.regions))
             self._launch, self._atomics, self._busy = launch, False, set()
             self.launches.append(launch)
-            self._counts.launches += 1
+            self.totals.launches += 1
             try:
                 return run(executor, *args, **kwargs)
             finally:
                 from triton.runtime import interpreter
 
                 launch.grid = tuple(getattr(interpreter.interpreter_builder, "grid_dim", (0, 0, 0)))
-                self._counts.programs += int(np.prod(launch.grid))
-                self._counts.idle_programs += int(np.prod(launch.grid)) - len(self._busy)
+                self.totals.programs += int(np.prod(launch.grid))
+                self.totals.idle_programs += int(np.prod(launch.grid)) - len(self._busy)
                 self._launch = None
 
         return observed
@@ -206,7 +188,7 @@ class Recorder:
     def _load(self, load, handle_type):
         def observed(builder, ptrs, mask, other, *args, **kwargs):
             region, offsets, _ = self._visit(builder, "load", ptrs, mask)
-            self._counts.read += offsets.size * (region.itemsize if region else 0)
+            self.totals.read += offsets.size * (region.itemsize if region else 0)
             if region is not None:
                 self._check_read(builder, region, offsets)
             if other is None and self.fill_undefined and not mask.data.all():
@@ -219,7 +201,7 @@ class Recorder:
     def _store(self, store):
         def observed(builder, ptrs, value, mask, *args, **kwargs):
             region, offsets, active = self._visit(builder, "store", ptrs, mask)
-            self._counts.written += offsets.size * (region.itemsize if region else 0)
+            self.totals.written += offsets.size * (region.itemsize if region else 0)
             if region is not None:
                 self._check_write(
                     builder, region, offsets, np.broadcast_to(value.data, ptrs.data.shape)[active]
@@ -247,8 +229,8 @@ class Recorder:
         region, offsets, _ = self._visit(builder, "atomic", ptr, mask)
         if region is not None:
             region.atomic = True
-            self._counts.read += offsets.size * region.itemsize
-            self._counts.written += offsets.size * region.itemsize
+            self.totals.read += offsets.size * region.itemsize
+            self.totals.written += offsets.size * region.itemsize
 
     def _visit(self, builder, kind: str, ptrs, mask):
         """Check the active lanes' addresses; returns the region, their offsets in elements, and the
@@ -279,9 +261,9 @@ class Recorder:
         if self.count_sectors and kind != "atomic":
             sectors = len(np.unique(addresses // SECTOR_BYTES))
             if kind == "load":
-                self._counts.read_sectors += sectors
+                self.totals.read_sectors += sectors
             else:
-                self._counts.written_sectors += sectors
+                self.totals.written_sectors += sectors
         offsets = (addresses - region.low) // region.itemsize
         if self.keep_accesses:
             self.accesses.append(

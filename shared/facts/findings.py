@@ -136,9 +136,9 @@ class Cause:
     hidden_on_gpu: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass
 class Totals:
-    """What one call moved.
+    """What one call moved, counted while it runs.
 
     read, written: bytes of the lanes that were not masked out.
     idle_programs: programs without a single lane that read or wrote.
