@@ -45,11 +45,11 @@ def _out_of_bounds(outcome: Outcome) -> Cause:
             "Make the program id 64-bit before it is multiplied: tl.program_id(0).to(tl.int64).",
             line=finding.line,
         )  # fmt: skip
-    word = {"load": "load", "store": "store"}.get(finding.access, "access")
+    article, word = ("An", "update") if finding.access == "atomic" else ("A", finding.access)
     return Cause(
         Kind.PATTERN, "no mask",
-        unbroken(f"""A {word} goes past its tensor. Lanes without an element need a mask that is
-            False for them."""),
+        unbroken(f"""{article} {word} goes past its tensor. Lanes without an element need a mask
+            that is False for them."""),
         f"Check the mask of this {word}, and the offsets that it is made from.",
         line=finding.line,
     )  # fmt: skip
